@@ -1,0 +1,71 @@
+/*
+ * A question to a person, and the two digests that bind an answer to it. The function digest says *what* would be done; the approval
+ * digest says *which* question about it, and is what gets signed.
+ */
+import { digestOf, type Json } from '../digest'
+import type { Assurance, FunctionEntry } from '../policy/policy'
+
+export type ApprovalStatus = 'pending' | 'approved' | 'rejected' | 'expired' | 'cancelled'
+export type Decision = 'approve' | 'reject'
+
+/** Where an answer came from. */
+export type Channel = 'command_line'
+
+/** A signed answer. Worth nothing until `decide.ts` has verified it against configuration. */
+export interface SignedDecision {
+  readonly decision: Decision
+  /** Name of the approver in configuration. */
+  readonly approver: string
+  readonly decided_at: number
+  readonly reason: string | null
+  readonly channel: Channel
+  /** Ed25519 over {@link signedBytes}, base64. */
+  readonly signature: string
+}
+
+export interface Approval {
+  readonly approval_id: string
+  readonly execution_id: string
+  readonly session_id: string
+  readonly turn_id: string
+  readonly call_id: string
+  readonly owner: string
+  readonly function_id: string
+  readonly function_digest: string
+  readonly approval_digest: string
+  readonly assurance: Assurance
+  readonly approver_roles: readonly string[]
+  readonly status: ApprovalStatus
+  readonly created_at: number
+  readonly expires_at: number
+  readonly decided: SignedDecision | null
+}
+
+/** SHA-256 over how a function is reached and what it promises: any change of it needs a new approval. */
+export function definitionDigest(entry: FunctionEntry): string {
+  return digestOf('definition', {
+    id: entry.id,
+    schema: entry.schema,
+    target: entry.target,
+    risk: entry.risk,
+    side_effects: entry.side_effects,
+    idempotent: entry.idempotent,
+  })
+}
+
+/** What would be done: function, definition and canonical arguments. Equal digests mean equal deeds. */
+export function functionDigest(entry: FunctionEntry, args: Json): string {
+  return digestOf('function', { definition: definitionDigest(entry), arguments: args })
+}
+
+/** Which question: the function digest in this deployment, approval, call and turn, until this moment. */
+export function approvalDigest(deployment: string, approval: Pick<Approval, 'approval_id' | 'call_id' | 'turn_id' | 'function_digest' | 'expires_at'>): string {
+  const { approval_id, call_id, turn_id, function_digest, expires_at } = approval
+  return digestOf('approval', { deployment, approval_id, call_id, turn_id, function_digest, expires_at })
+}
+
+/** The exact bytes an approver signs. */
+export function signedBytes(digest: string, decision: Omit<SignedDecision, 'signature'>): Buffer {
+  const { approver, channel, decided_at, reason } = decision
+  return Buffer.from(digestOf('decision', { approval_digest: digest, decision: decision.decision, approver, channel, decided_at, reason }))
+}

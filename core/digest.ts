@@ -1,0 +1,54 @@
+/*
+ * One canonical form of JSON and the digests over it. Everything that is hashed, sealed or signed goes through here, so that two
+ * places never disagree about what the same value looks like.
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { HarnessError } from './errors'
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+
+/**
+ * Canonical JSON in the manner of RFC 8785: keys sorted by UTF-16 code units, no white space, numbers as JavaScript prints them.
+ * `undefined` members are left out. Throws `invalid_input` on NaN, Infinity and anything that is not JSON.
+ */
+export function canonical(value: unknown): string {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw new HarnessError('invalid_input', 'A number in the value is not finite; JSON cannot hold it.')
+    return JSON.stringify(value)
+  }
+  if (Array.isArray(value)) return `[${value.map((item) => canonical(item ?? null)).join(',')}]`
+  if (typeof value === 'object') {
+    const members = Object.entries(value).filter(([, member]) => member !== undefined)
+    members.sort(([left], [right]) => (left < right ? -1 : 1))
+    return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(',')}}`
+  }
+  throw new HarnessError('invalid_input', `A value of type ${typeof value} cannot be written as JSON.`)
+}
+
+/** SHA-256 as lower-case hex. */
+export function sha256(...parts: readonly string[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('hex')
+}
+
+/** SHA-256 over the canonical form, with a name in front so that digests of different kinds never collide. */
+export function digestOf(kind: string, value: unknown): string {
+  return sha256(kind, '\0', canonical(value))
+}
+
+/**
+ * A seal: HMAC-SHA-256 over the canonical form under a key kept outside the database. A row that gives rights or asks for work
+ * carries one, and is ignored without it.
+ */
+export function seal(key: Buffer, kind: string, value: unknown): string {
+  return createHmac('sha256', key).update(kind).update('\0').update(canonical(value)).digest('hex')
+}
+
+export function sealHolds(key: Buffer, kind: string, value: unknown, given: string | null): boolean {
+  if (given === null) return false
+  const expected = Buffer.from(seal(key, kind, value))
+  const actual = Buffer.from(given)
+  return expected.length === actual.length && timingSafeEqual(expected, actual)
+}

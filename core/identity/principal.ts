@@ -1,0 +1,33 @@
+/* Who is asking. A principal comes from configuration and from an edge that authenticated it, never from an argument or a row. */
+
+/** What an operation needs. A channel may narrow a principal's scopes, never widen them. */
+export const scopes = ['turns:write', 'turns:read', 'identity:read', 'approvals:decide', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+export type PrincipalType = 'user' | 'system' | 'agent'
+
+export interface Principal {
+  /** As in configuration, e.g. `local`. */
+  readonly id: string
+  readonly type: PrincipalType
+  readonly name: string
+  readonly roles: readonly string[]
+  readonly scopes: readonly Scope[]
+  /** An inactive principal may do nothing, and its turns stop. */
+  readonly active: boolean
+}
+
+/** Who calls an operation, and by which door: the principal and the source that its executions record. */
+export interface Caller {
+  readonly principal: Principal
+  /** The seed's `source`: `external_system` for the command line and MCP. */
+  readonly source: { readonly type: 'astro' | 'n8n' | 'external_system' | 'watcher'; readonly id: string }
+}
+
+/** The named role that sees and stops everybody's turns. */
+export const operatorRole = 'operator'
+
+/** Owner, or an operator. Approvers see their approvals by their own rule (approvals/decide.ts). */
+export function maySee(principal: Principal, owner: string): boolean {
+  return principal.active && (principal.id === owner || principal.roles.includes(operatorRole))
+}

@@ -1,0 +1,11 @@
+/*
+ * Function ids as tool names. `::` becomes `__`; ids hold no doubled, leading or trailing underscore, so the encoding has an inverse
+ * and never collides.
+ */
+export function toWireName(functionId: string): string {
+  return functionId.replaceAll('::', '__')
+}
+
+export function fromWireName(name: string): string {
+  return name.replaceAll('__', '::')
+}

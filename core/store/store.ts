@@ -1,0 +1,121 @@
+/*
+ * The port to the database. There is no transaction to hold: a commit is a list of changes, applied as one. Every write goes through
+ * `commit`, so nothing changes without a row in the record.
+ */
+import type { Approval, ApprovalStatus } from '../approvals/approval'
+import type { Checkpoint } from '../audit/checkpoint'
+import type { Change, Session } from '../turn/changes'
+import type { Execution } from '../executions/execution'
+import type { InboxItem } from '../turn/inbox'
+import type { Turn, TurnRow, TurnStatus } from '../turn/turn'
+
+export interface Commit {
+  /** Who: a principal's id, or `worker:w_…`. */
+  readonly actor: string
+  readonly at: number
+  readonly changes: readonly Change[]
+  /** The session whose chain records turn changes; null if there are none. */
+  readonly session_id: string | null
+  /** A worker's right to the turn: the commit fails with `lease_lost` under any other epoch. */
+  readonly fence?: { readonly turn_id: string; readonly epoch: number }
+  /** Remembers the answer for this key; a second commit with the same principal, operation and key fails with `conflict`. */
+  readonly idempotency?: IdempotencyRecord
+}
+
+export interface IdempotencyRecord {
+  readonly principal: string
+  readonly operation: string
+  readonly key: string
+  readonly request_hash: string
+  readonly response: string
+  readonly expires_at: number
+}
+
+export interface WorkerRow {
+  readonly worker_id: string
+  readonly pid: number
+  /** Start time of the process as its host tells it; with pid it names a process for good. Null where the host does not tell. */
+  readonly pid_start: string | null
+  readonly host: string
+  readonly fingerprint: string
+  /** Kind of program: `serve`, `stdio`, `command`. */
+  readonly program: string
+  readonly started_at: number
+  readonly lease_until: number
+}
+
+export interface AuditRow {
+  readonly chain: string
+  /** From 1, without holes. */
+  readonly seq: number
+  readonly at: number
+  readonly actor: string
+  /** Canonical JSON of the changes, texts by digest. */
+  readonly changes: string
+  readonly prev_hash: string
+  readonly hash: string
+}
+
+export interface ApproverTries {
+  readonly failures: number
+  readonly locked_until: number | null
+}
+
+export interface Store {
+  /**
+   * Applies all changes or none, and appends one audit row for each chain concerned.
+   * Contract: atomic and durable when it resolves. Fails with `lease_lost` (fence), `stale_inbox` (a finish, something was posted since),
+   * `conflict` (idempotency key, or a row not in the state that the change starts from), `store_unavailable` (locked for longer than
+   * the retries last, read-only, full). Races on a chain's head are retried inside. Answers the inbox items that came in since, when fenced.
+   */
+  commit(commit: Commit): Promise<readonly InboxItem[]>
+
+  /** The next turn that may be claimed by this worker, or null. Contract: no lock is taken; the claim itself is the commit of `turn.claimed`. */
+  findClaimable(worker: WorkerRow, now: number): Promise<string | null>
+  /** The whole aggregate. Null when unknown. Contract: one consistent read. */
+  loadTurn(turnId: string): Promise<Turn | null>
+  /** Items of the turn's inbox not yet folded, in order. */
+  readInbox(turnId: string): Promise<readonly InboxItem[]>
+
+  /** Makes this process the worker, or null with the live one that holds the database. Contract: one winner among racing processes. */
+  acquireWorker(worker: WorkerRow, isDead: (other: WorkerRow) => boolean, now: number): Promise<{ readonly acquired: boolean; readonly holder: WorkerRow }>
+  /** Prolongs the worker's own lease and those of its turns. Contract: false when it no longer holds the database. */
+  beat(workerId: string, leaseUntil: number): Promise<boolean>
+  /** Gives the database up; its turns' leases end at once. */
+  releaseWorker(workerId: string): Promise<void>
+  currentWorker(): Promise<WorkerRow | null>
+
+  findTurn(turnId: string): Promise<TurnRow | null>
+  findSession(sessionId: string): Promise<Session | null>
+  /** The newest turn of a session, null when it has none. */
+  latestTurn(sessionId: string): Promise<TurnRow | null>
+  countLiveTurns(owner: string): Promise<number>
+  countTurnsByStatus(): Promise<Readonly<Partial<Record<TurnStatus, number>>>>
+  findExecution(executionId: string): Promise<Execution | null>
+  findApproval(approvalId: string): Promise<Approval | null>
+  /** Newest first. `owner` null: everybody's. */
+  listApprovals(filter: { readonly owner: string | null; readonly status: ApprovalStatus | null; readonly session_id: string | null; readonly limit: number }): Promise<readonly Approval[]>
+  findIdempotency(principal: string, operation: string, key: string, now: number): Promise<IdempotencyRecord | null>
+  approverTries(approver: string): Promise<ApproverTries>
+
+  /** Audit rows in order of chain and seq, streamed. */
+  auditRows(chain?: string): AsyncIterable<AuditRow>
+  /** Heads changed since a checkpoint number (rows with a greater `changed_in`), in order of chain. */
+  chainHeads(): AsyncIterable<{ readonly chain: string; readonly seq: number; readonly hash: string }>
+  auditCount(): Promise<number>
+  /** Contract: fails with `conflict` when the number is taken. */
+  addCheckpoint(checkpoint: Checkpoint): Promise<void>
+  checkpoints(): AsyncIterable<Checkpoint>
+  lastCheckpoint(): Promise<Checkpoint | null>
+  /** Chains whose head moved since they were last in a checkpoint. */
+  headsSinceCheckpoint(): Promise<readonly { readonly chain: string; readonly seq: number; readonly hash: string }[]>
+  /** Every status as rows have it, for comparing with the fold of the record: `[object, status]`. */
+  statuses(): AsyncIterable<readonly [string, string]>
+  /** A stored text, null when erased; undefined when there is no such row. */
+  contentOf(contentId: string): Promise<{ readonly salt: string; readonly text: string | null } | undefined>
+
+  /** Calls back soon after any commit, by this process or another. Contract: a hint only; may come late, twice or for nothing. Returns the way to stop. */
+  onHint(listener: () => void): () => void
+  schemaVersion(): Promise<number>
+  close(): Promise<void>
+}

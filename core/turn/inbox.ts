@@ -1,0 +1,39 @@
+/*
+ * Whoever is not the turn's worker says what it wants through the inbox: a message, a stop, or "look again" after a decision. The worker
+ * folds it in at its next commit, so that outsiders never make a step stale.
+ */
+import type { Content } from './content'
+
+export interface InboxMessage {
+  readonly kind: 'message'
+  readonly content: Content
+}
+export interface InboxStop {
+  readonly kind: 'stop'
+}
+/** An approval of this turn was decided; its row says how. */
+export interface InboxDecision {
+  readonly kind: 'decision'
+  readonly approval_id: string
+}
+
+export const inboxKinds = ['message', 'stop', 'decision'] as const
+
+export type InboxBody = InboxMessage | InboxStop | InboxDecision
+
+export type InboxItem = {
+  readonly inbox_id: string
+  readonly session_id: string
+  readonly turn_id: string
+  /** Place in the turn's inbox, from 1, without holes. */
+  readonly seq: number
+  readonly principal: string
+  readonly posted_at: number
+  /** HMAC over the item, for messages and stops: one put in by hand is dropped and audited. */
+  readonly seal: string
+} & InboxBody
+
+export function inboxSealFacts(item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'kind' | 'principal'> & { readonly content_digest: string | null }): Record<string, string | null> {
+  const { inbox_id, turn_id, kind, principal, content_digest } = item
+  return { inbox_id, turn_id, kind, principal, content_digest }
+}

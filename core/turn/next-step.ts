@@ -1,0 +1,109 @@
+/*
+ * The planner: from a turn and the time to the one next step. Pure, so that a first run, going on after an approval and recovery after a
+ * crash are the same code. The rows stand in order of precedence; the first that applies wins.
+ */
+import { isSettled, type Call, type CallTraits } from './call'
+import { crashLoopClaims, isTerminal, type EndReason, type ParkReason, type TerminalStatus, type Turn } from './turn'
+import type { InboxItem } from './inbox'
+
+export type Step =
+  | { readonly kind: 'stop' }
+  | { readonly kind: 'fold'; readonly items: readonly InboxItem[] }
+  | { readonly kind: 'finish'; readonly status: TerminalStatus; readonly reason: EndReason; readonly detail: string | null }
+  | { readonly kind: 'judge'; readonly calls: readonly Call[] }
+  | { readonly kind: 'recover'; readonly call: Call }
+  | { readonly kind: 'run_write'; readonly call: Call }
+  | { readonly kind: 'start_write'; readonly call: Call }
+  | { readonly kind: 'run_reads'; readonly calls: readonly Call[] }
+  | { readonly kind: 'answer'; readonly call: Call; readonly as: 'release' | 'reject' | 'expire' }
+  | { readonly kind: 'park'; readonly park: ParkReason; readonly wake_at: number | null }
+  | { readonly kind: 'deliver'; readonly items: readonly InboxItem[] }
+  | { readonly kind: 'call_model' }
+
+/** `traits` of a function id; null for one that does not exist, which is then treated as a write. */
+export type TraitsOf = (functionId: string) => CallTraits | null
+
+export function nextStep(turn: Turn, now: number, traits: TraitsOf): Step {
+  if (isTerminal(turn.status)) return { kind: 'stop' }
+
+  const urgent = turn.inbox.filter((item) => item.kind !== 'message')
+  if (urgent.length > 0) return { kind: 'fold', items: urgent }
+  if (turn.stop !== null) return { kind: 'finish', status: 'cancelled', reason: 'stopped', detail: `Stopped by ${turn.stop.by}.` }
+  if (turn.failure !== null) return { kind: 'finish', status: 'failed', ...turn.failure }
+  if (turn.claims > crashLoopClaims) {
+    return { kind: 'finish', status: 'failed', reason: 'crash_loop', detail: `The worker died ${String(crashLoopClaims)} times on this turn without getting anything done.` }
+  }
+  if (now >= turn.deadline_at) return { kind: 'finish', status: 'failed', reason: 'deadline', detail: 'The turn took longer than it may.' }
+
+  const of = (status: Call['status']): Call[] => turn.calls.filter((call) => call.status === status)
+  const proposed = of('proposed')
+  if (proposed.length > 0) return { kind: 'judge', calls: proposed }
+  const started = of('started')[0]
+  if (started !== undefined) {
+    return started.started_epoch === turn.lease_epoch ? { kind: 'run_write', call: started } : { kind: 'recover', call: started }
+  }
+  const answered = heldCallStep(of('held'), turn, now)
+  if (answered !== null) return answered
+  const allowed = of('allowed')
+  const reads = allowed.filter((call) => isRead(traits(call.function_id)))
+  if (reads.length > 0) return { kind: 'run_reads', calls: reads }
+  const write = allowed[0]
+  if (write !== undefined) return { kind: 'start_write', call: write }
+  const held = of('held')
+  if (held.length > 0) {
+    const deadlines = held.map((call) => approvalOf(turn, call)?.expires_at ?? now)
+    return { kind: 'park', park: 'approval', wake_at: Math.min(turn.deadline_at, ...deadlines) }
+  }
+
+  if (turn.kind === 'function') return finishFunctionTurn(turn)
+  if (turn.inbox.length > 0) return { kind: 'deliver', items: turn.inbox }
+  const last = turn.messages.at(-1)
+  if (last?.role === 'assistant' && last.turn_id === turn.turn_id && last.reply?.calls === 0) {
+    return last.reply.stop_reason === 'length'
+      ? { kind: 'finish', status: 'failed', reason: 'reply_cut', detail: 'The model stopped at its length limit before it had finished.' }
+      : { kind: 'finish', status: 'completed', reason: 'done', detail: null }
+  }
+  if (turn.rounds >= turn.spec.max_turns) {
+    return { kind: 'finish', status: 'failed', reason: 'max_turns', detail: `The limit of ${String(turn.spec.max_turns)} model calls is used up.` }
+  }
+  return { kind: 'call_model' }
+}
+
+function isRead(traits: CallTraits | null): boolean {
+  return traits !== null && traits.side_effects !== 'write'
+}
+
+function approvalOf(turn: Turn, call: Call): Turn['approvals'][number] | undefined {
+  return turn.approvals.find((approval) => approval.approval_id === call.approval_id)
+}
+
+/** The first held call whose question has an answer, or has run out of time; a held call without a question is expired at once. */
+function heldCallStep(held: readonly Call[], turn: Turn, now: number): Step | null {
+  for (const call of held) {
+    const approval = approvalOf(turn, call)
+    if (approval?.status === 'approved') return { kind: 'answer', call, as: 'release' }
+    if (approval?.status === 'rejected') return { kind: 'answer', call, as: 'reject' }
+    if (approval === undefined || approval.status !== 'pending' || now >= approval.expires_at) return { kind: 'answer', call, as: 'expire' }
+  }
+  return null
+}
+
+/** A function turn ends as its one call did. */
+function finishFunctionTurn(turn: Turn): Step {
+  const call = turn.calls[0]
+  if (call === undefined || !isSettled(call.status)) return { kind: 'finish', status: 'failed', reason: 'tampered', detail: 'The turn has lost its call.' }
+  switch (call.status) {
+    case 'succeeded':
+      return { kind: 'finish', status: 'completed', reason: 'done', detail: null }
+    case 'failed':
+      return { kind: 'finish', status: 'failed', reason: 'function_failed', detail: 'The function answered with an error.' }
+    case 'interrupted':
+      return { kind: 'finish', status: 'failed', reason: 'interrupted', detail: 'The call was cut; whether it took effect is unknown.' }
+    case 'rejected':
+      return { kind: 'finish', status: 'cancelled', reason: 'rejected', detail: 'A person rejected the call.' }
+    case 'expired':
+      return { kind: 'finish', status: 'cancelled', reason: 'expired', detail: 'Nobody decided in time.' }
+    default:
+      return { kind: 'finish', status: 'cancelled', reason: 'denied', detail: 'Policy does not let the call run.' }
+  }
+}
