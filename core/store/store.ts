@@ -4,6 +4,7 @@
  */
 import type { Approval, ApprovalStatus } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
+import type { Call } from '../turn/call'
 import type { Change, Session } from '../turn/changes'
 import type { Execution } from '../executions/execution'
 import type { InboxItem } from '../turn/inbox'
@@ -91,6 +92,9 @@ export interface Store {
   latestTurn(sessionId: string): Promise<TurnRow | null>
   countLiveTurns(owner: string): Promise<number>
   countTurnsByStatus(): Promise<Readonly<Partial<Record<TurnStatus, number>>>>
+  /** This turn's calls, by step and ordinal. */
+  callsOf(turnId: string): Promise<readonly Call[]>
+  findCall(callId: string): Promise<Call | null>
   findExecution(executionId: string): Promise<Execution | null>
   findApproval(approvalId: string): Promise<Approval | null>
   /** Newest first. `owner` null: everybody's. */

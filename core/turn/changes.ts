@@ -26,6 +26,8 @@ export type TurnChange =
   | { readonly type: 'turn.created'; readonly turn: TurnRow }
   | { readonly type: 'turn.claimed'; readonly turn_id: string; readonly epoch: number; readonly worker: string; readonly at: number }
   | { readonly type: 'turn.parked'; readonly turn_id: string; readonly park: ParkReason; readonly wake_at: number | null }
+  /** The worker shuts down in an orderly way and gives the lease up; the status stays. */
+  | { readonly type: 'turn.released'; readonly turn_id: string }
   | {
       readonly type: 'turn.finished'
       readonly turn_id: string
@@ -129,6 +131,7 @@ function applyChange(turn: Turn, change: Change): Turn {
     }
     case 'session.created':
     case 'turn.created':
+    case 'turn.released':
     case 'call.late':
     case 'execution.accepted':
     case 'deployment.opened':
