@@ -1,0 +1,261 @@
+/*
+ * The one table of operations. From it come the Harness type, the MCP tools, later the HTTP routes and the remote client. An operation
+ * with `mcp: null` is never offered to a model; none that decides an approval ever has anything else.
+ */
+import { z } from 'zod'
+import type { Caller, Scope } from '../identity/principal'
+
+export interface McpTool {
+  readonly name: string
+  readonly title: string
+  readonly annotations: { readonly readOnlyHint: boolean; readonly destructiveHint: boolean; readonly idempotentHint: boolean; readonly openWorldHint: boolean }
+}
+
+export interface Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> {
+  /** For people and models: when to use it, what comes back. First sentence first. */
+  readonly description: string
+  readonly input: Input
+  readonly output: Output
+  readonly scope: Scope
+  readonly mcp: McpTool | null
+}
+
+function operation<Input extends z.ZodType, Output extends z.ZodType>(row: Operation<Input, Output>): Operation<Input, Output> {
+  return row
+}
+
+const json = z.json()
+const id = z.string().min(1).max(128)
+
+/** What people are told of a turn's state; the seed's word stands beside it in `status`. */
+export const states = ['working', 'held', 'completed', 'failed', 'cancelled'] as const
+export type State = (typeof states)[number]
+
+const waitSeconds = z.number().min(0).max(45).optional().describe('How long to wait for the end, in seconds. Default 0, most 45.')
+
+const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
+const messageInput = z.union([
+  z.string(),
+  z.looseObject({ role: z.literal('user'), content: z.array(textBlock).min(1), timestamp: z.number().int().optional() }),
+])
+
+const globs = z.strictObject({ allow: z.array(z.string()).max(200).optional(), deny: z.array(z.string()).max(200).optional(), expose: z.enum(['native', 'agent_trigger']).optional() })
+
+const turnOptions = z.strictObject({
+  functions: globs.nullable().optional(),
+  max_turns: z.number().int().min(0).max(500).optional(),
+  metadata: json.optional(),
+  mode: z.enum(['plan', 'ask', 'agent']).nullable().optional(),
+  output: z.looseObject({ type: z.enum(['text', 'json']) }).nullable().optional(),
+  system_prompt: z.string().max(65_536).optional(),
+  system_prompt_strategy: z.enum(['override', 'enrich']).optional(),
+  thinking_level: z.enum(['minimal', 'low', 'medium', 'high', 'xhigh']).nullable().optional(),
+})
+
+const approvalView = z.object({
+  approval_id: z.string(),
+  status: z.enum(['pending', 'approved', 'rejected', 'expired', 'cancelled']),
+  session_id: z.string(),
+  turn_id: z.string(),
+  function_call_id: z.string(),
+  function_id: z.string(),
+  requested_by: z.string(),
+  approver_roles: z.array(z.string()),
+  created_at: z.number(),
+  expires_at: z.number(),
+  decided_by: z.string().nullable(),
+  decided_at: z.number().nullable(),
+  reason: z.string().nullable(),
+})
+export type ApprovalView = z.infer<typeof approvalView>
+
+const approvalDetail = approvalView.extend({
+  arguments: json.describe('Exactly what would be sent.'),
+  why: z.array(z.string()).describe('The rules that hold the call.'),
+  description: z.string(),
+  risk: z.enum(['low', 'medium', 'high']),
+  side_effects: z.enum(['none', 'read', 'write']),
+  approval_digest: z.string().describe('What an approver signs.'),
+  how_to_decide: z.string(),
+})
+export type ApprovalDetail = z.infer<typeof approvalDetail>
+
+const turnView = z.object({
+  session_id: z.string(),
+  turn_id: z.string(),
+  execution_id: z.string(),
+  kind: z.enum(['agent', 'function']),
+  status: z.enum(['running', 'awaiting_functions', 'completed', 'cancelled', 'failed']),
+  state: z.enum(states),
+  reason: z.string().nullable().describe('Why it ended, as a code; null while it runs.'),
+  detail: z.string().nullable(),
+  step: z.number().int(),
+  turn_count: z.number().int(),
+  max_turns: z.number().int(),
+  depth: z.number().int(),
+  children: z.array(z.object({ function_call_id: z.string(), session_id: z.string(), turn_id: z.string() })),
+  pending_function_calls: z.array(z.string()),
+  calls: z.array(z.object({ function_call_id: z.string(), function_id: z.string(), status: z.string(), reason: z.string().nullable(), result: json.optional() })),
+  approvals: z.array(approvalView),
+  result: json.optional().describe("The agent's last text, or the function's answer."),
+  result_error: z.string().optional(),
+  worker: z.string().describe('Who runs turns on this database at the moment.'),
+})
+export type TurnView = z.infer<typeof turnView>
+
+const functionView = z.object({
+  id: z.string(),
+  description: z.string(),
+  risk: z.enum(['low', 'medium', 'high']),
+  side_effects: z.enum(['none', 'read', 'write']),
+  idempotent: z.boolean(),
+  usually: z.enum(['runs', 'waits_for_a_person']).describe('What policy says when no rule about its arguments decides otherwise.'),
+  schema: z.record(z.string(), json),
+})
+
+const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false }
+
+export const operations = {
+  send: operation({
+    description:
+      'Send a message to an agent and start a turn. The turn is on disk before this answers and goes on whatever happens to the caller. ' +
+      'Give session_id to go on in a conversation; a message to a turn that is still running joins it.',
+    input: z.strictObject({
+      message: messageInput,
+      model: z.string().min(1).max(256).optional(),
+      provider: z.string().optional(),
+      agent: z.string().optional(),
+      session_id: id.optional(),
+      session: z.strictObject({ title: z.string().max(512).optional(), metadata: json.optional() }).nullable().optional(),
+      options: turnOptions.nullable().optional(),
+      idempotency_key: z.string().min(1).max(256).optional(),
+    }),
+    output: z.object({
+      accepted: z.boolean(),
+      session_id: z.string(),
+      turn_id: z.string(),
+      execution_id: z.string(),
+      deduplicated: z.boolean(),
+      merged: z.boolean(),
+    }),
+    scope: 'turns:write',
+    mcp: { name: 'send_to_agent', title: 'Send a message to an agent', annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true } },
+  }),
+  trigger: operation({
+    description:
+      'Run one function (tool) under policy, approval and audit, without a model. A risky call is held until a person decides; the answer then says so, and where. ' +
+      'Use list_functions to see what there is.',
+    input: z.strictObject({
+      call: z.strictObject({ function_id: z.string().min(1).max(128), arguments: json, id: z.string().min(1).max(256).optional() }),
+      session_id: id.optional(),
+      idempotency_key: z.string().min(1).max(256).optional(),
+      wait_seconds: waitSeconds,
+    }),
+    output: z.object({
+      function_call_id: z.string(),
+      function_id: z.string(),
+      session_id: z.string(),
+      turn_id: z.string(),
+      execution_id: z.string(),
+      state: z.enum(states),
+      reason: z.string().nullable(),
+      deduplicated: z.boolean(),
+      pending: z.boolean().optional(),
+      pending_timeout_ms: z.number().int().optional(),
+      approvals: z.array(approvalView),
+      content: z.array(z.object({ type: z.literal('text'), text: z.string() })).optional(),
+      details: json.optional(),
+      duration_ms: z.number().int().optional(),
+      is_error: z.boolean().optional(),
+      worker: z.string(),
+    }),
+    scope: 'turns:write',
+    mcp: { name: 'run_function', title: 'Run a function (tool)', annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true } },
+  }),
+  status: operation({
+    description:
+      'Where a turn is: working, held (waits for a person), completed, failed or cancelled, with its calls and its result. Give turn_id, or session_id for the newest turn there. ' +
+      'An unknown or foreign id answers null.',
+    input: z.strictObject({ session_id: id.optional(), turn_id: id.optional(), wait_seconds: waitSeconds }),
+    output: turnView.nullable(),
+    scope: 'turns:read',
+    mcp: { name: 'get_turn', title: 'Look at a turn', annotations: readOnly },
+  }),
+  stop: operation({
+    description: 'Stop a turn at any moment, also inside a model or function call. A write that was already sent is reported as unknown outcome.',
+    input: z.strictObject({ session_id: id, turn_id: id.optional() }),
+    output: z.object({ stopping: z.boolean() }),
+    scope: 'turns:write',
+    mcp: { name: 'stop_turn', title: 'Stop a turn', annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false } },
+  }),
+  list_approvals: operation({
+    description: 'Calls that wait, or waited, for a person: your own, or those you may decide. Nobody decides here; the answer says where a person can.',
+    input: z.strictObject({
+      status: z.enum(['pending', 'approved', 'rejected', 'expired', 'cancelled']).optional(),
+      session_id: id.optional(),
+      limit: z.number().int().min(1).max(200).optional().describe('Default 50.'),
+    }),
+    output: z.object({ approvals: z.array(approvalView), how_to_decide: z.string() }),
+    scope: 'turns:read',
+    mcp: { name: 'list_approvals', title: 'List approvals', annotations: readOnly },
+  }),
+  get_approval: operation({
+    description: 'One approval: the exact arguments, which rule holds the call, who may decide and until when.',
+    input: z.strictObject({ approval_id: id }),
+    output: approvalDetail,
+    scope: 'turns:read',
+    mcp: { name: 'get_approval', title: 'Look at an approval', annotations: readOnly },
+  }),
+  decide_approval: operation({
+    description: "Decide an approval by an approver's signature over its digest. Never offered to a model.",
+    input: z.strictObject({
+      approval_id: id,
+      decision: z.enum(['approve', 'reject']),
+      approver: z.string(),
+      reason: z.string().max(2_000).nullable(),
+      decided_at: z.number().int(),
+      channel: z.enum(['command_line']),
+      signature: z.string().max(512),
+    }),
+    output: z.object({ approval_id: z.string(), status: z.enum(['approved', 'rejected']) }),
+    scope: 'approvals:decide',
+    mcp: null,
+  }),
+  get_user_context: operation({
+    description: 'Who you are here: name, roles, scopes and which functions you may use, as the configuration says.',
+    input: z.strictObject({}),
+    output: z.object({
+      id: z.string(), type: z.enum(['user', 'system', 'agent']), name: z.string(), roles: z.array(z.string()), scopes: z.array(z.string()), active: z.boolean(),
+      functions: z.array(z.string()), agents: z.array(z.string()),
+    }),
+    scope: 'identity:read',
+    mcp: { name: 'get_user_context', title: 'Who am I here', annotations: readOnly },
+  }),
+  list_functions: operation({
+    description: 'The functions (tools) you may use, with their arguments, their risk, and whether a call usually runs or waits for a person.',
+    input: z.strictObject({}),
+    output: z.object({ functions: z.array(functionView) }),
+    scope: 'turns:read',
+    mcp: { name: 'list_functions', title: 'List functions', annotations: readOnly },
+  }),
+  verify_audit: operation({
+    description: 'Check the whole record against itself, the checkpoints and the rows.',
+    input: z.strictObject({}),
+    output: z.looseObject({ verdict: z.enum(['good', 'broken', 'unknown']) }),
+    scope: 'admin',
+    mcp: null,
+  }),
+} as const
+
+export type OperationName = keyof typeof operations
+export type InputOf<Name extends OperationName> = z.input<(typeof operations)[Name]['input']>
+export type ParsedOf<Name extends OperationName> = z.output<(typeof operations)[Name]['input']>
+export type OutputOf<Name extends OperationName> = z.output<(typeof operations)[Name]['output']>
+
+/**
+ * The product as a caller sees it. Every method authenticates nothing (the edge did), checks the caller's scope and right to the object,
+ * and answers a value of the operation's output, or throws a HarnessError.
+ */
+export type Harness = {
+  readonly [Name in OperationName]: (input: InputOf<Name>, caller: Caller, signal?: AbortSignal) => Promise<OutputOf<Name>>
+}
