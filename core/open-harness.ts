@@ -1,19 +1,46 @@
-/* placeholder: interface only while the implementation is written */
-import type { Harness } from './protocol/operations'
-import type { Caller } from './identity/principal'
-import type { Home } from './home'
-import type { Log } from './log'
-import type { Clock } from './clock'
-import type { Model } from './model/model'
-import type { Authority } from './authority'
-import type { FunctionEntry } from './policy/policy'
+/*
+ * The composition root: home and configuration in, an open Harness out. The only file that knows the drivers. Opening makes what is
+ * missing at first use and migrates; closing leaves nothing running.
+ */
 import type { KeyObject } from 'node:crypto'
+import { statSync } from 'node:fs'
+import { maskSecrets } from './audit/redact'
+import type { AuditReport } from './audit/report'
+import type { Authority } from './authority'
+import { startCheckpointer } from './checkpointer'
+import { systemClock, type Clock } from './clock'
+import { configName, loadAuthority, type LoadedAuthority } from './config'
+import type { Engine, SentLog } from './engine/engine'
+import { startWorker, type Worker } from './engine/worker'
+import { HarnessError, toHarnessError } from './errors'
+import type { FunctionSource } from './functions/function'
+import { httpSource } from './functions/http'
+import { checkSchema, validateArguments } from './functions/validate'
+import { makeHarness } from './harness'
+import type { Home } from './home'
+import { isProvablyDead, thisProcess } from './host-process'
+import type { Caller, Scope } from './identity/principal'
+import { randomIds } from './ids'
+import type { Log } from './log'
+import type { Model } from './model/model'
+import { ollamaModel } from './model/ollama'
+import type { FunctionEntry } from './policy/policy'
+import type { Harness } from './protocol/operations'
+import { openSentLog } from './sent-log'
+import { migrate, readMigrations } from './store/migrate'
+import type { Connection } from './store/sql'
+import { sqlStore } from './store/sql-store'
+import { openSqlite } from './store/sqlite'
+import type { Store, WorkerRow } from './store/store'
+import { unlockApprover } from './unlock'
+import { verifyStore } from './verify-database'
+import { version } from './version'
 
 export interface OpenOptions {
   readonly home: Home
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Log
-  /** For the workers table: `serve`, `stdio`, `command`. */
+  /** For the workers table. */
   readonly program: 'serve' | 'stdio' | 'command'
   /** False: rows only, no worker (short commands). */
   readonly worker: boolean
@@ -22,20 +49,23 @@ export interface OpenOptions {
   readonly clock?: Clock
   /** In place of Ollama: the scripted model. */
   readonly model?: Model
+  /** Wraps the connection, for tests that count or cut at a commit. */
+  readonly wrapConnection?: (connection: Connection) => Connection
+  /** Wraps the source of function calls, likewise. */
+  readonly wrapSource?: (source: FunctionSource) => FunctionSource
 }
 
 export interface OpenHarness extends Harness {
   readonly home: Home
+  readonly model: Model
   authority(): Authority
-  /** The caller of this machine: `local_principal` by the given door. `scopes` narrows it. */
-  localCaller(sourceId: string, narrowTo?: readonly Caller['principal']['scopes'][number][]): Caller
-  /** Counts for `status` screens: turns by status, oldest hold, schema version, worker holder. */
+  /** The caller of this machine: the configured `local_principal` by the given door. `narrowTo` keeps only these of its scopes. */
+  localCaller(sourceId: string, narrowTo?: readonly Scope[]): Caller
   overview(): Promise<Overview>
-  /** Unlocks an approver's key; counts wrong tries and locks (core/unlock.ts). */
+  /** Unlocks an approver's key. Counts wrong tries: see core/unlock.ts. */
   unlock(approver: string, passphrase: string): Promise<KeyObject>
   /** This process's worker: working, standing by beside another process, or none. */
   workerState(): { readonly state: 'working' | 'standing_by' | 'none'; readonly text: string }
-  readonly model: Model
   /** Orderly end: running model and function calls are aborted, leases given up, a last checkpoint made. */
   close(): Promise<void>
 }
@@ -49,4 +79,153 @@ export interface Overview {
   readonly audit_rows: number
 }
 
-export declare function openHarness(options: OpenOptions): Promise<OpenHarness>
+/**
+ * Opens the harness of a home.
+ * Errors: `bad_config`, `schema_too_new`, `store_unavailable`; nothing stays open when it fails.
+ */
+export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
+  const { home, log } = options
+  const clock = options.clock ?? systemClock
+
+  const authority = await watchedAuthority(options)
+  const connection = (options.wrapConnection ?? ((plain) => plain))(openSqlite({ file: home.databasePath }))
+  const store = sqlStore(connection)
+  try {
+    await migrate(connection, readMigrations('sqlite'), clock.now())
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  const sentLog = await openSentLog(home.sentLogPath)
+  const engine = makeEngine({ options, store, authority, sentLog, clock })
+  authority.onLoaded(async (fingerprint) => {
+    await store.commit({ actor: options.program, at: clock.now(), session_id: null, changes: [{ type: 'authority.loaded', worker: `${options.program}:${String(process.pid)}`, fingerprint }] })
+  })
+  const checkpointer = startCheckpointer({ store, home, clock, log })
+  const worker = options.worker ? startWorker(engine, { program: options.program, version, isDead: isProvablyDead, ...thisProcess() }) : null
+  const verifyAudit = (): Promise<AuditReport> =>
+    verifyStore(store, { publicKey: home.checkpointPublicKey, checkpointLines: () => home.readCheckpointLines() })
+
+  const harness = makeHarness({
+    engine, verifyAudit, workerText: () => workerText(worker, store, clock), howToDecide: (approvalId) => howToDecide(engine.authority(), approvalId),
+  })
+  return {
+    ...harness,
+    home,
+    model: engine.model,
+    authority: () => authority.current(),
+    localCaller: (sourceId, narrowTo) => localCaller(authority.current(), sourceId, narrowTo),
+    overview: () => overview(store, () => workerText(worker, store, clock)),
+    unlock: (approver, passphrase) =>
+      unlockApprover({ readKeyFile: (name) => home.readApproverKey(name), store, clock, actor: authority.current().local_principal }, approver, passphrase),
+    workerState: () => {
+      if (worker === null) return { state: 'none', text: 'This process runs no turns.' }
+      const { state, holder } = worker.state()
+      return { state, text: state === 'working' ? 'This process runs the turns.' : standingBy(holder) }
+    },
+    async close() {
+      await worker?.stop()
+      await checkpointer.stop()
+      await sentLog.close()
+      await store.close()
+    },
+  }
+}
+
+function makeEngine(parts: { options: OpenOptions; store: Store; authority: WatchedAuthority; sentLog: SentLog; clock: Clock }): Engine {
+  const { options, store, authority, sentLog, clock } = parts
+  const { home, log } = options
+  const http = httpSource({ signingKey: home.callSigningKey, secret: (name) => authority.current().secret(name), clock })
+  const source = (options.wrapSource ?? ((plain) => plain))(http)
+  return {
+    store, clock, log, sentLog,
+    ids: randomIds,
+    sealKey: home.sealKey,
+    model: options.model ?? ollamaModel(authority.current().models.ollama, { log }),
+    authority: () => authority.current(),
+    refreshAuthority: () => authority.refresh(),
+    source: (entry) => {
+      if (entry.target['kind'] === 'http') return source
+      throw new HarnessError('bad_config', `Function ${entry.id} has a target of a kind this version does not know.`)
+    },
+    validateArguments,
+    mask: (text) => maskSecrets(text, authority.current().secrets),
+  }
+}
+
+interface WatchedAuthority {
+  current(): LoadedAuthority
+  refresh(): Promise<void>
+  onLoaded(listener: (fingerprint: string) => Promise<void>): void
+}
+
+/** The configuration, read again when its file changes. A file that is broken then changes nothing: the last good one stays in force. */
+async function watchedAuthority(options: OpenOptions): Promise<WatchedAuthority> {
+  const { home, env, log, overlay } = options
+  const read = async (): Promise<LoadedAuthority> =>
+    loadAuthority({ configText: await home.readConfig(), env, deployment: home.defaultDeployment, checkSchema, ...(overlay === undefined ? {} : { overlay }) })
+  const stamp = (): string => {
+    const { mtimeMs, size, ino } = statSync(home.configPath)
+    return `${String(mtimeMs)} ${String(size)} ${String(ino)}`
+  }
+  let seen = stamp()
+  let authority = await read()
+  let listener: (fingerprint: string) => Promise<void> = () => Promise.resolve()
+  return {
+    current: () => authority,
+    onLoaded: (given) => { listener = given },
+    async refresh() {
+      try {
+        const now = stamp()
+        if (now === seen) return
+        seen = now
+        const loaded = await read()
+        if (loaded.fingerprint === authority.fingerprint) return
+        authority = loaded
+        await listener(loaded.fingerprint)
+        log.info({ fingerprint: loaded.fingerprint }, `${configName} was loaded anew`)
+      } catch (error) {
+        log.error({ error: toHarnessError(error).message }, `${configName} changed and cannot be used; the last good one stays in force`)
+      }
+    },
+  }
+}
+
+function localCaller(authority: Authority, sourceId: string, narrowTo: readonly Scope[] | undefined): Caller {
+  const grant = authority.grants.get(authority.local_principal)
+  if (grant === undefined) throw new HarnessError('bad_config', `local_principal ${authority.local_principal} is not among the principals of ${configName}.`)
+  const scopes = narrowTo === undefined ? grant.principal.scopes : grant.principal.scopes.filter((scope) => narrowTo.includes(scope))
+  return { principal: { ...grant.principal, scopes }, source: { type: 'external_system', id: sourceId } }
+}
+
+async function overview(store: Store, worker: () => Promise<string>): Promise<Overview> {
+  const oldest = await store.oldestPendingApproval()
+  return {
+    turns: await store.countTurnsByStatus(),
+    pending_approvals: await store.countPendingApprovals(),
+    oldest_hold: oldest === null ? null : { approval_id: oldest.approval_id, function_id: oldest.function_id, since: oldest.created_at },
+    schema: await store.schemaVersion(),
+    worker: await worker(),
+    audit_rows: await store.auditCount(),
+  }
+}
+
+function standingBy(holder: WorkerRow | null): string {
+  return holder === null
+    ? 'This process stands by to run the turns.'
+    : `Another process (${holder.program}, pid ${String(holder.pid)}) holds the database and runs the turns; this one writes and reads rows only.`
+}
+
+async function workerText(worker: Worker | null, store: Store, clock: Clock): Promise<string> {
+  if (worker?.state().state === 'working') return 'This process runs the turns.'
+  const holder = await store.currentWorker()
+  if (holder !== null && holder.lease_until > clock.now() && !isProvablyDead(holder)) {
+    return worker === null ? `Turns are run by ${holder.program} (pid ${String(holder.pid)}).` : standingBy(holder)
+  }
+  return worker === null ? 'Nobody runs turns at the moment: start "agent-harness serve".' : 'This process is about to run the turns.'
+}
+
+function howToDecide(authority: Authority, approvalId: string | null): string {
+  if (authority.approvers.length === 0) return 'Nobody can decide yet: a person runs "agent-harness init" to make an approver\'s key, then "agent-harness approvals".'
+  return `A person decides with "agent-harness approvals approve ${approvalId ?? 'ID'}" or "… reject ${approvalId ?? 'ID'}", and an approver's passphrase.`
+}

@@ -56,6 +56,13 @@ export function evaluate(request: PolicyRequest, principal: Principal, layers: r
   }
 }
 
+/** Whether a function is shown to this principal and its model at all: what the globs, roles and mode let through. */
+export function isOffered(entry: FunctionEntry, principal: Principal, layers: readonly PolicyLayer[], mode: PolicyRequest['mode']): boolean {
+  if (!principal.active || (mode !== 'agent' && entry.side_effects === 'write')) return false
+  if (entry.roles.length > 0 && !entry.roles.some((role) => principal.roles.includes(role))) return false
+  return layers.every((layer) => layer.functions === null || matchGlobs(layer.functions, entry.id).allowed)
+}
+
 function sayLayer(layer: PolicyLayer, request: PolicyRequest, entry: FunctionEntry, say: (l: Reason['layer'], r: string, e: Effect, t: string) => void): void {
   const rule = layer.rules.find((candidate) => ruleMatches(candidate, request))
   if (rule !== undefined) say(layer.layer, rule.id, rule.effect, rule.reason)

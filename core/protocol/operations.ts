@@ -3,6 +3,7 @@
  * with `mcp: null` is never offered to a model; none that decides an approval ever has anything else.
  */
 import { z } from 'zod'
+import type { Json } from '../digest'
 import type { Caller, Scope } from '../identity/principal'
 
 export interface McpTool {
@@ -24,7 +25,8 @@ function operation<Input extends z.ZodType, Output extends z.ZodType>(row: Opera
   return row
 }
 
-const json = z.json()
+// readonly, as the core has it
+const json: z.ZodType<Json, Json> = z.json() as unknown as z.ZodType<Json, Json>
 const id = z.string().min(1).max(128)
 
 /** What people are told of a turn's state; the seed's word stands beside it in `status`. */

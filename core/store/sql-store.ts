@@ -132,6 +132,7 @@ export function sqlStore(connection: Connection): Store {
         session_id: String(row['session_id']), owner: String(row['owner']), title: row['title'] === null ? null : String(row['title']), created_at: Number(row['created_at']),
       })),
     latestTurn: (sessionId) => one(sql(`${selectTurn} WHERE t.session_id = ? ORDER BY t.ordinal DESC LIMIT 1`, [sessionId]), toTurnRow),
+    firstUnfinishedTurn: (sessionId) => one(sql(`${selectTurn} WHERE t.session_id = ? AND t.finished_at IS NULL ORDER BY t.ordinal LIMIT 1`, [sessionId]), toTurnRow),
     async countLiveTurns(owner) {
       const rows = await connection.query(sql('SELECT COUNT(*) AS n FROM turns WHERE owner = ? AND finished_at IS NULL', [owner]))
       return Number(rows[0]?.['n'] ?? 0)
@@ -145,6 +146,7 @@ export function sqlStore(connection: Connection): Store {
       one(sql(`SELECT e.*, ${contentColumns('k', 'payload')} FROM executions e JOIN contents k ON k.content_id = e.payload WHERE execution_id = ?`, [executionId]), toExecution),
     findCall: (callId) => one(sql(`${selectCall} WHERE c.call_id = ?`, [callId]), toCall),
     findApproval: (approvalId) => one(sql('SELECT * FROM approval_requests WHERE approval_id = ?', [approvalId]), toApproval),
+    approvalsOf: async (turnId) => (await connection.query(sql('SELECT * FROM approval_requests WHERE turn_id = ? ORDER BY created_at', [turnId]))).map(toApproval),
     async listApprovals({ owner, status, session_id, limit }) {
       const rows = await connection.query(
         sql(
@@ -154,6 +156,10 @@ export function sqlStore(connection: Connection): Store {
         ),
       )
       return rows.map(toApproval)
+    },
+    oldestPendingApproval: () => one(sql(`SELECT * FROM approval_requests WHERE status = 'pending' ORDER BY created_at LIMIT 1`), toApproval),
+    async countPendingApprovals() {
+      return Number((await connection.query(sql(`SELECT COUNT(*) AS n FROM approval_requests WHERE status = 'pending'`)))[0]?.['n'] ?? 0)
     },
     findIdempotency: (principal, operation, key, now) =>
       one(sql('SELECT * FROM idempotency WHERE principal = ? AND operation = ? AND idempotency_key = ? AND expires_at > ?', [principal, operation, key, now]), (row) => ({

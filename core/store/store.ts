@@ -90,6 +90,8 @@ export interface Store {
   findSession(sessionId: string): Promise<Session | null>
   /** The newest turn of a session, null when it has none. */
   latestTurn(sessionId: string): Promise<TurnRow | null>
+  /** The one that runs or is the next to run. */
+  firstUnfinishedTurn(sessionId: string): Promise<TurnRow | null>
   countLiveTurns(owner: string): Promise<number>
   countTurnsByStatus(): Promise<Readonly<Partial<Record<TurnStatus, number>>>>
   /** This turn's calls, by step and ordinal. */
@@ -97,8 +99,11 @@ export interface Store {
   findCall(callId: string): Promise<Call | null>
   findExecution(executionId: string): Promise<Execution | null>
   findApproval(approvalId: string): Promise<Approval | null>
+  approvalsOf(turnId: string): Promise<readonly Approval[]>
   /** Newest first. `owner` null: everybody's. */
   listApprovals(filter: { readonly owner: string | null; readonly status: ApprovalStatus | null; readonly session_id: string | null; readonly limit: number }): Promise<readonly Approval[]>
+  oldestPendingApproval(): Promise<Approval | null>
+  countPendingApprovals(): Promise<number>
   findIdempotency(principal: string, operation: string, key: string, now: number): Promise<IdempotencyRecord | null>
   approverTries(approver: string): Promise<ApproverTries>
 

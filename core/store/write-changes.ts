@@ -93,7 +93,9 @@ function turnRowsOf(change: TurnChange): Statement[] {
         ),
       ]
     case 'turn.released':
-      return [sql('UPDATE turns SET lease_owner = NULL WHERE turn_id = ?', [change.turn_id])]
+      return [
+        sql('UPDATE turns SET lease_owner = NULL WHERE turn_id = ? AND lease_epoch = ?', [change.turn_id, change.epoch], { code: 'lease_lost', what: `the lease of turn ${change.turn_id} is gone` }),
+      ]
     case 'turn.finished':
       return [
         sql(

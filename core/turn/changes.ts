@@ -26,8 +26,8 @@ export type TurnChange =
   | { readonly type: 'turn.created'; readonly turn: TurnRow }
   | { readonly type: 'turn.claimed'; readonly turn_id: string; readonly epoch: number; readonly worker: string; readonly at: number }
   | { readonly type: 'turn.parked'; readonly turn_id: string; readonly park: ParkReason; readonly wake_at: number | null }
-  /** The worker shuts down in an orderly way and gives the lease up; the status stays. */
-  | { readonly type: 'turn.released'; readonly turn_id: string }
+  /** The worker gives the lease up, at shutdown or after a run that broke off; the status stays. */
+  | { readonly type: 'turn.released'; readonly turn_id: string; readonly epoch: number }
   | {
       readonly type: 'turn.finished'
       readonly turn_id: string

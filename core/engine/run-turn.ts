@@ -1,0 +1,159 @@
+/*
+ * The loop. Plan, perform, commit, until the turn is over or has to wait. Pure steps fold into the commit before the next effect; an
+ * effect happens only when everything before it is on disk.
+ */
+import { isHarnessError, unreachable } from '../errors'
+import type { Change } from '../turn/changes'
+import { applyChanges } from '../turn/changes'
+import type { CallTraits } from '../turn/call'
+import { nextStep, type Step } from '../turn/next-step'
+import type { Turn } from '../turn/turn'
+import type { Engine, StepResult } from './engine'
+import { callModel } from './steps/call-model'
+import { finish } from './steps/finish'
+import { deliver, foldUrgent } from './steps/inbox'
+import { answerHeld, judgeCalls, recover, startWrite } from './steps/judge'
+import { runReads, runWrite } from './steps/run-calls'
+
+/** The worker's side of a run. */
+export interface Run {
+  readonly actor: string
+  /** Aborts on a stop for the turn, on a lost lease, and at shutdown. */
+  readonly signal: AbortSignal
+  /** False once the worker must let go: lease lost or shutting down. Checked before every effect. */
+  mayGoOn(): boolean
+}
+
+/** How a run ended: the turn is over or parked; it was given up in good order; or the lease was lost and somebody else has it. */
+export type RunEnd = 'settled' | 'given_up' | 'lost'
+
+export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<RunEnd> {
+  let turn = await refreshed(start, engine)
+  let saved = turn
+  let pending: readonly Change[] = []
+
+  const save = async (): Promise<void> => {
+    const { turn_id, session_id, lease_epoch } = turn
+    const inbox = await engine.store.commit({
+      actor: run.actor, at: engine.clock.now(), changes: pending, session_id, fence: { turn_id, epoch: lease_epoch },
+    })
+    turn = await refreshed({ ...turn, claims: 0, inbox, inbox_posted: Math.max(turn.inbox_posted, inbox.at(-1)?.seq ?? 0) }, engine)
+    saved = turn
+    pending = []
+  }
+
+  for (;;) {
+    const step = nextStep(turn, engine.clock.now(), traitsOf(engine))
+    if (step.kind === 'stop') return 'settled'
+    if (isEffect(step)) {
+      if (pending.length > 0) {
+        try {
+          await save()
+        } catch (error) {
+          if (isLost(error)) return lost(turn, pending, run, engine)
+          throw error
+        }
+        continue // something may have come in meanwhile: plan again
+      }
+      if (!run.mayGoOn()) return giveUp(turn, run, engine)
+    }
+    const result = await perform(step, turn, engine, run.signal)
+    pending = [...pending, ...result.changes]
+    turn = { ...applyChanges(turn, result.changes), failure: result.failure ?? turn.failure }
+    if (isEffect(step) && run.signal.aborted && run.mayGoOn()) turn = await withInbox(turn, pending, engine)
+    if (step.kind !== 'park' && step.kind !== 'finish') continue
+    try {
+      await save()
+      return 'settled'
+    } catch (error) {
+      if (isLost(error)) return lost(turn, pending, run, engine)
+      if (!isHarnessError(error) || error.code !== 'stale_inbox') throw error
+      // somebody spoke while the turn ended: read what, and plan this end anew on what was last saved
+      pending = pending.slice(0, pending.length - result.changes.length)
+      turn = await withInbox(applyChanges(saved, pending), pending, engine)
+    }
+  }
+}
+
+const effects: ReadonlySet<Step['kind']> = new Set<Step['kind']>(['call_model', 'run_write', 'run_reads'])
+const isEffect = (step: Step): boolean => effects.has(step.kind)
+const isLost = (error: unknown): boolean => isHarnessError(error) && error.code === 'lease_lost'
+
+function perform(step: Step, turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> | StepResult {
+  switch (step.kind) {
+    case 'fold':
+      return foldUrgent(step.items, engine)
+    case 'deliver':
+      return deliver(step.items, turn, engine)
+    case 'judge':
+      return judgeCalls(step.calls, turn, engine)
+    case 'answer':
+      return answerHeld(step.call, step.as, turn, engine)
+    case 'start_write':
+      return startWrite(step.call, turn, engine)
+    case 'recover':
+      return recover(step.call, turn, engine)
+    case 'run_write':
+      return runWrite(step.call, turn, engine, signal)
+    case 'run_reads':
+      return runReads(step.calls, turn, engine, signal)
+    case 'call_model':
+      return callModel(turn, engine, signal)
+    case 'finish':
+      return finish(step, turn, engine)
+    case 'park':
+      return { changes: [{ type: 'turn.parked', turn_id: turn.turn_id, park: step.park, wake_at: step.wake_at }] }
+    case 'stop':
+      return { changes: [] }
+    default:
+      return unreachable(step)
+  }
+}
+
+export function traitsOf(engine: Engine): (functionId: string) => CallTraits | null {
+  const { functions } = engine.authority()
+  return (functionId) => functions.get(functionId) ?? null
+}
+
+/** The inbox as it is now, less what is folded in already and only waits to be saved. */
+async function withInbox(turn: Turn, pending: readonly Change[], engine: Engine): Promise<Turn> {
+  const posted = await engine.store.readInbox(turn.turn_id)
+  const inbox = posted.filter((item) => !pending.some((change) => change.type === 'inbox.folded' && change.inbox_id === item.inbox_id))
+  return refreshed({ ...turn, inbox, inbox_posted: Math.max(turn.inbox_posted, posted.at(-1)?.seq ?? 0) }, engine)
+}
+
+/** With the approvals that were decided since, and the configuration that says who may decide. */
+async function refreshed(turn: Turn, engine: Engine): Promise<Turn> {
+  const decided = turn.inbox.flatMap((item) => (item.kind === 'decision' ? [item.approval_id] : []))
+  if (decided.length === 0) return turn
+  await engine.refreshAuthority()
+  const read = await Promise.all(decided.map((approvalId) => engine.store.findApproval(approvalId)))
+  return { ...turn, approvals: turn.approvals.map((approval) => read.find((candidate) => candidate?.approval_id === approval.approval_id) ?? approval) }
+}
+
+/** Shutdown: what is planned but not saved will be planned again; the lease is given back without counting as a crash. */
+async function giveUp(turn: Turn, run: Run, engine: Engine): Promise<RunEnd> {
+  const { turn_id, session_id, lease_epoch } = turn
+  try {
+    await engine.store.commit({
+      actor: run.actor, at: engine.clock.now(), changes: [{ type: 'turn.released', turn_id, epoch: lease_epoch }], session_id, fence: { turn_id, epoch: lease_epoch },
+    })
+  } catch (error) {
+    if (!isLost(error)) throw error
+  }
+  return 'given_up'
+}
+
+/** Somebody else has the turn. An outcome that we alone know goes on record beside the call, without effect. */
+async function lost(turn: Turn, pending: readonly Change[], run: Run, engine: Engine): Promise<RunEnd> {
+  for (const change of pending) {
+    if (change.type !== 'call.settled' || (change.to !== 'succeeded' && change.to !== 'failed')) continue
+    const { turn_id, call_id, to, result, at } = change
+    try {
+      await engine.store.commit({ actor: run.actor, at, session_id: turn.session_id, changes: [{ type: 'call.late', turn_id, call_id, outcome: to, result, at }] })
+    } catch (error) {
+      if (!isHarnessError(error) || error.code !== 'conflict') throw error // the call was not given up after all
+    }
+  }
+  return 'lost'
+}

@@ -1,0 +1,61 @@
+/* Sending calls. A write was recorded as started before; reads run side by side and leave no trace until their answers are there. */
+import type { Json } from '../../digest'
+import { HarnessError } from '../../errors'
+import type { FunctionOutcome } from '../../functions/function'
+import type { Change } from '../../turn/changes'
+import { newContent } from '../../turn/content'
+import type { Call } from '../../turn/call'
+import type { Turn } from '../../turn/turn'
+import type { Engine, StepResult } from '../engine'
+import { judgeStart, type Judgement } from '../judge'
+import { deny, interrupted } from './judge'
+
+/** Sends the one write that is started under this lease. */
+export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> {
+  const judgement = judgeStart(call, turn, engine)
+  // a reload between recording and sending took the right away: nothing was sent, and nothing will be
+  if (judgement.effect !== 'allow') return { changes: [settled(call, 'failed', { error: 'denied', message: 'The right to make this call was taken away before it was sent. It did not run.' }, engine)] }
+  // last line before the wire: survives a rewound or restored database
+  if (!judgement.entry.idempotent) await engine.sentLog.append(call.call_id)
+  const outcome = await send(call, turn, judgement, engine, signal)
+  return { changes: [outcome.kind === 'cut' ? interrupted(call, engine, outcome.message) : settledBy(call, outcome, engine)] }
+}
+
+/** Runs reads side by side. Those cut by a stop stay allowed; the end of the turn denies them. */
+export async function runReads(calls: readonly Call[], turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> {
+  const changes = await Promise.all(
+    calls.map(async (call): Promise<readonly Change[]> => {
+      const judgement = judgeStart(call, turn, engine)
+      if (judgement.effect === 'deny') return deny(call, judgement, engine)
+      if (judgement.effect === 'hold') throw new HarnessError('invariant_broken', `Read ${call.call_id} must be judged again before it runs.`)
+      const outcome = await send(call, turn, judgement, engine, signal)
+      if (outcome.kind === 'cut' && signal.aborted) return []
+      return [settledBy(call, outcome, engine)]
+    }),
+  )
+  return { changes: changes.flat() }
+}
+
+async function send(call: Call, turn: Turn, judgement: Extract<Judgement, { effect: 'allow' }>, engine: Engine, signal: AbortSignal): Promise<FunctionOutcome> {
+  const { entry, args } = judgement
+  engine.log.info({ call_id: call.call_id, turn_id: turn.turn_id, function_id: entry.id }, 'call sent')
+  return engine.source(entry).call({ call_id: call.call_id, turn_id: turn.turn_id, session_id: turn.session_id, entry, arguments: args }, signal)
+}
+
+function settledBy(call: Call, outcome: FunctionOutcome, engine: Engine): Change {
+  switch (outcome.kind) {
+    case 'answered':
+      return settled(call, outcome.is_error ? 'failed' : 'succeeded', outcome.value, engine)
+    case 'not_sent':
+      return settled(call, 'failed', { error: 'not_sent', message: `${engine.mask(outcome.message)} Nothing was sent.` }, engine)
+    case 'cut':
+      return settled(call, 'failed', { error: 'cut', message: engine.mask(outcome.message) }, engine)
+  }
+}
+
+function settled(call: Call, to: 'succeeded' | 'failed', value: Json, engine: Engine): Change {
+  return {
+    type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to === 'failed' ? 'function_failed' : null,
+    result: newContent(engine.ids, JSON.stringify(value)), at: engine.clock.now(),
+  }
+}

@@ -1,0 +1,56 @@
+/* How a turn and an approval look from outside: the seeds' words, the people's words, and never more than the caller may see. */
+import type { Approval } from './approvals/approval'
+import type { Json } from './digest'
+import type { ApprovalView, State, TurnView } from './protocol/operations'
+import { isSettled, type Call } from './turn/call'
+import type { TurnRow } from './turn/turn'
+
+/** What people are told: working, held, or how it ended. */
+export function stateOf(turn: Pick<TurnRow, 'status' | 'park'>): State {
+  switch (turn.status) {
+    case 'completed':
+    case 'failed':
+    case 'cancelled':
+      return turn.status
+    case 'waiting_approval':
+      return 'held'
+    case 'awaiting_functions':
+      return turn.park === 'approval' ? 'held' : 'working'
+    default:
+      return 'working'
+  }
+}
+
+/** The seed has no word for queued and waiting_approval. */
+function seedStatus(turn: TurnRow): TurnView['status'] {
+  if (turn.status === 'queued') return 'running'
+  return turn.status === 'waiting_approval' ? 'awaiting_functions' : turn.status
+}
+
+export function parsed(text: string | null | undefined): Json {
+  return text === null || text === undefined ? null : (JSON.parse(text) as Json)
+}
+
+export function approvalView(approval: Approval): ApprovalView {
+  const { approval_id, status, session_id, turn_id, function_id, approver_roles, created_at, expires_at, decided } = approval
+  return {
+    approval_id, status, session_id, turn_id, function_call_id: approval.call_id, function_id, requested_by: approval.owner, approver_roles: [...approver_roles],
+    created_at, expires_at, decided_by: decided?.approver ?? null, decided_at: decided?.decided_at ?? null, reason: decided?.reason ?? null,
+  }
+}
+
+export function turnView(turn: TurnRow, facts: { calls: readonly Call[]; approvals: readonly Approval[]; worker: string }): TurnView {
+  const { calls, approvals, worker } = facts
+  const result = parsed(turn.result?.text)
+  return {
+    session_id: turn.session_id, turn_id: turn.turn_id, execution_id: turn.execution_id, kind: turn.kind, status: seedStatus(turn), state: stateOf(turn),
+    reason: turn.reason, detail: turn.detail, step: turn.rounds, turn_count: turn.rounds, max_turns: turn.spec.max_turns, depth: 0, children: [],
+    pending_function_calls: calls.filter((call) => !isSettled(call.status)).map((call) => call.call_id),
+    calls: calls.map((call) => ({
+      function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: call.reason, ...(call.result === null ? {} : { result: parsed(call.result.text) }),
+    })),
+    approvals: approvals.map(approvalView), worker,
+    ...(result === null ? {} : { result }),
+    ...(turn.detail !== null && turn.status !== 'completed' && turn.finished_at !== null ? { result_error: turn.detail } : {}),
+  }
+}

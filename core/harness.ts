@@ -1,0 +1,128 @@
+/*
+ * The operations over the core: parse, check the scope, then the object's owner, then do it. Each is a few lines; what they share is
+ * below them. Nothing here waits for a turn unless it is asked to, and a caller that goes away never ends one.
+ */
+import type { z } from 'zod'
+import type { AuditReport } from './audit/report'
+import { HarnessError } from './errors'
+import { maySee, type Caller } from './identity/principal'
+import { layersOf, type Engine } from './engine/engine'
+import { decideApproval, getApproval, listApprovals } from './harness-approvals'
+import { send, stop, trigger } from './harness-turns'
+import { stateOf, turnView } from './harness-views'
+import { evaluate, isOffered } from './policy/evaluate'
+import type { FunctionEntry } from './policy/policy'
+import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
+import type { TurnRow } from './turn/turn'
+
+/** What the operations need beyond the engine. */
+export interface HarnessParts {
+  readonly engine: Engine
+  /** One sentence on who runs the turns. */
+  workerText(): Promise<string>
+  verifyAudit(): Promise<AuditReport>
+  /** How a person decides, with the command to type. */
+  howToDecide(approvalId: string | null): string
+}
+
+type Handler<Name extends OperationName> = (input: ParsedOf<Name>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined) => Promise<OutputOf<Name>>
+type Handlers = { readonly [Name in OperationName]: Handler<Name> }
+
+const handlers: Handlers = {
+  send,
+  trigger,
+  stop,
+  status: (input, caller, parts, signal) => status(input, caller, parts, signal),
+  list_approvals: listApprovals,
+  get_approval: getApproval,
+  decide_approval: decideApproval,
+  get_user_context: (_input, caller, { engine }) => {
+    const { id, type, name, roles, scopes, active } = caller.principal
+    const functions = visibleFunctions(caller, engine).map((entry) => entry.id)
+    return Promise.resolve({ id, type, name, roles: [...roles], scopes: [...scopes], active, functions, agents: [...engine.authority().agents.keys()] })
+  },
+  list_functions: (_input, caller, { engine }) => Promise.resolve({ functions: visibleFunctions(caller, engine).map((entry) => functionView(entry, caller, engine)) }),
+  verify_audit: async (_input, _caller, parts) => ({ ...(await parts.verifyAudit()) }),
+}
+
+/** The Harness over these parts: every method parses its input and checks caller and scope before its handler sees them. */
+export function makeHarness(parts: HarnessParts): Harness {
+  const names = Object.keys(operations) as OperationName[]
+  const methods = names.map((name) => [name, (input: unknown, caller: Caller, signal?: AbortSignal) => invoke(name, { input, caller, parts, signal })])
+  return Object.fromEntries(methods) as Harness
+}
+
+async function invoke<Name extends OperationName>(name: Name, call: { input: unknown; caller: Caller; parts: HarnessParts; signal: AbortSignal | undefined }): Promise<OutputOf<Name>> {
+  const operation = operations[name]
+  const { principal } = call.caller
+  if (!principal.active) throw new HarnessError('forbidden', `Principal ${principal.id} is not active.`)
+  if (!principal.scopes.includes(operation.scope)) {
+    throw new HarnessError('forbidden', `${name} needs the scope ${operation.scope}, which ${principal.id} does not have here.`)
+  }
+  const parsed = operation.input.safeParse(call.input)
+  if (!parsed.success) throw new HarnessError('invalid_input', `${name}: ${problemOf(parsed.error)}`)
+  return (handlers[name] as Handler<Name>)(parsed.data as ParsedOf<Name>, call.caller, call.parts, call.signal)
+}
+
+function problemOf(error: z.ZodError): string {
+  const issue = error.issues[0]
+  return issue === undefined ? 'the input is not valid.' : `${issue.path.length === 0 ? 'input' : issue.path.join('.')}: ${issue.message}.`
+}
+
+async function status(input: ParsedOf<'status'>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined): Promise<OutputOf<'status'>> {
+  const { engine } = parts
+  if (input.turn_id === undefined && input.session_id === undefined) throw new HarnessError('invalid_input', 'status: give turn_id or session_id.')
+  const find = (): Promise<TurnRow | null> =>
+    input.turn_id === undefined ? engine.store.latestTurn(input.session_id ?? '') : engine.store.findTurn(input.turn_id)
+  const found = await find()
+  if (found === null || !maySee(caller.principal, found.owner) || (input.session_id !== undefined && found.session_id !== input.session_id)) return null
+  const turn = await waitWhileWorking(found, input.wait_seconds ?? 0, engine, signal)
+  return turnView(turn, { calls: await engine.store.callsOf(turn.turn_id), approvals: await engine.store.approvalsOf(turn.turn_id), worker: await parts.workerText() })
+}
+
+/** Waits until the turn is held or over, at most so many seconds; the end of the waiting never touches the turn. */
+export async function waitWhileWorking(turn: TurnRow, seconds: number, engine: Engine, signal: AbortSignal | undefined): Promise<TurnRow> {
+  const until = performance.now() + seconds * 1_000
+  let now = turn
+  while (stateOf(now) === 'working' && performance.now() < until && signal?.aborted !== true) {
+    await hintOrDelay(engine, Math.min(250, until - performance.now()))
+    now = (await engine.store.findTurn(turn.turn_id)) ?? now
+  }
+  return now
+}
+
+function hintOrDelay(engine: Engine, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      unsubscribe()
+      resolve()
+    }
+    const timer = setTimeout(done, Math.max(1, ms))
+    const unsubscribe = engine.store.onHint(done)
+  })
+}
+
+function visibleFunctions(caller: Caller, engine: Engine): FunctionEntry[] {
+  const authority = engine.authority()
+  const grant = authority.grants.get(caller.principal.id)
+  if (grant === undefined) return []
+  const layers = layersOf(authority, grant, functionTurn)
+  return [...authority.functions.values()].filter((entry) => isOffered(entry, caller.principal, layers, 'agent'))
+}
+
+/** What policy looks at when there is no turn yet. */
+const functionTurn = {
+  kind: 'function' as const, agent: '',
+  spec: { model: null, system_prompt: null, system_prompt_strategy: 'enrich' as const, mode: 'agent' as const, functions: null, max_turns: 0, thinking_level: null, metadata: null },
+}
+
+function functionView(entry: FunctionEntry, caller: Caller, engine: Engine): OutputOf<'list_functions'>['functions'][number] {
+  const authority = engine.authority()
+  const grant = authority.grants.get(caller.principal.id)
+  const { id, description, risk, side_effects, idempotent, schema } = entry
+  const request = { function_id: id, entry, arguments: {}, mode: 'agent' as const, earlier: null }
+  const effect = grant === undefined ? 'hold' : evaluate(request, caller.principal, layersOf(authority, grant, functionTurn)).effect
+  return { id, description, risk, side_effects, idempotent, usually: effect === 'allow' ? 'runs' : 'waits_for_a_person', schema: { ...schema } }
+}
+
