@@ -6,7 +6,7 @@ import { isSettled, type Call } from './turn/call'
 import type { TurnRow } from './turn/turn'
 
 /** What people are told: working, held, or how it ended. */
-export function stateOf(turn: Pick<TurnRow, 'status' | 'park'>): State {
+export function stateOf(turn: Pick<TurnRow, 'status' | 'park' | 'inbox_posted' | 'inbox_seen'>): State {
   switch (turn.status) {
     case 'completed':
     case 'failed':
@@ -15,7 +15,8 @@ export function stateOf(turn: Pick<TurnRow, 'status' | 'park'>): State {
     case 'waiting_approval':
       return 'held'
     case 'awaiting_functions':
-      return turn.park === 'approval' ? 'held' : 'working'
+      // once somebody decided, or said something, the turn is about to go on
+      return turn.park === 'approval' && turn.inbox_posted === turn.inbox_seen ? 'held' : 'working'
     default:
       return 'working'
   }

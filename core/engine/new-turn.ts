@@ -10,6 +10,6 @@ export function newTurn(given: TurnFacts, engine: Pick<Engine, 'ids' | 'sealKey'
   const facts = { turn_id: turnId, session_id, execution_id, owner, kind, agent, spec, created_at, deadline_at }
   return {
     ...facts, seal: seal(engine.sealKey, 'turn', turnSealFacts(facts)), status: 'queued', reason: null, detail: null, park: null, wake_at: null, rounds: 0,
-    claims: 0, lease_epoch: 0, inbox_posted: 0, result: null, started_at: null, finished_at: null,
+    claims: 0, lease_epoch: 0, inbox_posted: 0, inbox_seen: 0, result: null, started_at: null, finished_at: null,
   }
 }

@@ -102,7 +102,7 @@ function perform(step: Step, turn: Turn, engine: Engine, signal: AbortSignal): P
     case 'finish':
       return finish(step, turn, engine)
     case 'park':
-      return { changes: [{ type: 'turn.parked', turn_id: turn.turn_id, park: step.park, wake_at: step.wake_at }] }
+      return { changes: [{ type: 'turn.parked', turn_id: turn.turn_id, park: step.park, wake_at: step.wake_at, inbox_seen: turn.inbox_posted }] }
     case 'stop':
       return { changes: [] }
     default:

@@ -1,6 +1,7 @@
 /* From rows to the core's types. A text comes with the digest of what is really there, so that an edited text contradicts its seal. */
 import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
+import { areHeads } from '../audit/verify-checkpoints'
 import type { Execution } from '../executions/execution'
 import { HarnessError } from '../errors'
 import type { Call } from '../turn/call'
@@ -45,7 +46,7 @@ export function toTurnRow(row: Row): TurnRow {
     kind: text(row, 'kind') as TurnRow['kind'], agent: text(row, 'agent'), spec: json(row, 'spec'), seal: text(row, 'seal'),
     status: text(row, 'status') as TurnRow['status'], reason: textOrNull(row, 'reason') as TurnRow['reason'], detail: textOrNull(row, 'detail'),
     park: textOrNull(row, 'park') as TurnRow['park'], wake_at: numberOrNull(row, 'wake_at'), rounds: number(row, 'rounds'), claims: number(row, 'claims'),
-    lease_epoch: number(row, 'lease_epoch'), inbox_posted: number(row, 'inbox_posted'), result: contentOrNull(row, 'result'),
+    lease_epoch: number(row, 'lease_epoch'), inbox_posted: number(row, 'inbox_posted'), inbox_seen: number(row, 'inbox_seen'), result: contentOrNull(row, 'result'),
     created_at: number(row, 'created_at'), started_at: numberOrNull(row, 'started_at'), finished_at: numberOrNull(row, 'finished_at'),
     deadline_at: number(row, 'deadline_at'),
   }
@@ -116,8 +117,15 @@ export function toAuditRow(row: Row): AuditRow {
   }
 }
 
+/** Heads that are unreadable are none: the root then shows it, and new checkpoints go on. */
 export function toCheckpoint(row: Row): Checkpoint {
-  return { number: number(row, 'number'), at: number(row, 'at'), heads: json(row, 'heads'), root: text(row, 'root'), signature: text(row, 'signature') }
+  let heads: unknown = null
+  try {
+    heads = json(row, 'heads')
+  } catch {
+    // none
+  }
+  return { number: number(row, 'number'), at: number(row, 'at'), heads: areHeads(heads) ? heads : [], root: text(row, 'root'), signature: text(row, 'signature') }
 }
 
 export function toWorkerRow(row: Row): WorkerRow {

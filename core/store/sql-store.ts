@@ -3,6 +3,7 @@ import { auditHash, auditText, genesis } from '../audit/chain'
 import { HarnessError } from '../errors'
 import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
+import { auditReads } from './audit-reads'
 import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toTurnRow, toWorkerRow } from './rows'
 import { sql, Unchanged, type Connection, type Row, type Statement } from './sql'
 import { streamLimit } from './sqlite'
@@ -66,7 +67,7 @@ export function sqlStore(connection: Connection): Store {
         sql(
           `SELECT turn_id FROM turns t WHERE finished_at IS NULL
              AND (lease_owner IS NULL OR lease_owner <> ?)
-             AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_folded)
+             AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)
              AND NOT EXISTS (SELECT 1 FROM turns e WHERE e.session_id = t.session_id AND e.ordinal < t.ordinal AND e.finished_at IS NULL)
            ORDER BY created_at, turn_id LIMIT 1`,
           [worker.worker_id, now],
@@ -203,6 +204,15 @@ export function sqlStore(connection: Connection): Store {
     async *checkpoints() {
       const page = (after: Row | null): Statement => sql(`SELECT * FROM checkpoints WHERE number > ? ORDER BY number LIMIT ${String(streamLimit)}`, [after?.['number'] ?? 0])
       for await (const row of connection.stream(page)) yield toCheckpoint(row)
+    },
+    checkpointNumbered: (number) => auditReads(connection).checkpointNumbered(number),
+    async unsealedRows() {
+      const rows = await connection.query(sql('SELECT COALESCE(SUM(seq - checkpointed_seq), 0) AS n FROM chains WHERE checkpointed_seq < seq'))
+      return Number(rows[0]?.['n'] ?? 0)
+    },
+    async auditSnapshot() {
+      const view = await connection.snapshot()
+      return { ...auditReads(view), close: () => view.close() }
     },
     lastCheckpoint: () => one(sql('SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1'), toCheckpoint),
     headsSinceCheckpoint: async () => (await connection.query(sql('SELECT chain, seq, hash FROM chains WHERE checkpointed_seq < seq ORDER BY chain'))).map(toHead),

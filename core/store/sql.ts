@@ -35,13 +35,15 @@ export interface Connection {
   query(statement: Statement): Promise<Row[]>
   /** Several reads in one consistent view. */
   queryAll(statements: readonly Statement[]): Promise<Row[][]>
-  /** Rows in pages, for tables that do not fit in memory. Contract: does not block writers while the caller works. */
+  /** Rows in pages, for tables that do not fit in memory. Contract: does not block writers while the caller works, nor this process between pages. */
   stream(statement: (after: Row | null) => Statement): AsyncIterable<Row>
   /**
    * All statements or none. Contract: durable when it resolves; retries a locked database for a bounded time without blocking the
    * process, then fails with `store_unavailable`.
    */
   atomically(statements: readonly Statement[]): Promise<void>
+  /** The database as it is now, to be read until closed, whatever is written meanwhile. Contract: does not block writers. */
+  snapshot(): Promise<Pick<Connection, 'query' | 'queryAll' | 'stream' | 'close'>>
   onHint(listener: () => void): () => void
   close(): Promise<void>
 }

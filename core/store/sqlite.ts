@@ -20,7 +20,10 @@ export interface SqliteOptions {
 }
 
 export function openSqlite(options: SqliteOptions): Connection {
-  const database = openFile(options)
+  return connectionOn(openFile(options), options)
+}
+
+function connectionOn(database: Database.Database, options: SqliteOptions): Connection {
   const prepared = new Map<string, Database.Statement>()
   const listeners = new Set<() => void>()
   const patience = options.patienceMs ?? patienceMs
@@ -64,12 +67,26 @@ export function openSqlite(options: SqliteOptions): Connection {
         yield* rows
         last = rows.at(-1) ?? null
         if (last === null || rows.length < pageRows) return
+        await new Promise((resolve) => setImmediate(resolve))
       }
     },
     async atomically(statements) {
       await patiently(() => { apply.immediate(statements) }, patience)
       if (listeners.size > 0) setImmediate(hint)
     },
+    snapshot: () =>
+      patiently(() => {
+        const frozen = openFile({ ...options, readOnly: true })
+        try {
+          frozen.exec('BEGIN')
+          // the view is fixed by the first read; closing gives it up
+          frozen.prepare('SELECT COUNT(*) FROM sqlite_master').get()
+          return connectionOn(frozen, options)
+        } catch (error) {
+          frozen.close()
+          throw error
+        }
+      }, patience),
     onHint(listener) {
       listeners.add(listener)
       if (poll === null) {

@@ -4,6 +4,7 @@
  */
 import type { Approval, ApprovalStatus } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
+import type { AuditReads } from '../audit/verify'
 import type { Call } from '../turn/call'
 import type { Change, Session } from '../turn/changes'
 import type { Execution } from '../executions/execution'
@@ -116,6 +117,11 @@ export interface Store {
   addCheckpoint(checkpoint: Checkpoint): Promise<void>
   checkpoints(): AsyncIterable<Checkpoint>
   lastCheckpoint(): Promise<Checkpoint | null>
+  checkpointNumbered(number: number): Promise<Checkpoint | null>
+  /** How many audit rows came since their chain was last in a checkpoint. Contract: cheap; asked every second. */
+  unsealedRows(): Promise<number>
+  /** Everything that verifying reads, as it is at this moment, until closed. Contract: does not block writers. */
+  auditSnapshot(): Promise<AuditReads & { close(): Promise<void> }>
   /** Chains whose head moved since they were last in a checkpoint. */
   headsSinceCheckpoint(): Promise<readonly { readonly chain: string; readonly seq: number; readonly hash: string }[]>
   /** Every status as rows have it, for comparing with the fold of the record: `[object, status]`. */

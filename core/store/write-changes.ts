@@ -87,8 +87,8 @@ function turnRowsOf(change: TurnChange): Statement[] {
     case 'turn.parked':
       return [
         sql(
-          `UPDATE turns SET status = 'awaiting_functions', park = ?, wake_at = ?, lease_owner = NULL WHERE turn_id = ? AND status = 'running'`,
-          [change.park, change.wake_at, change.turn_id],
+          `UPDATE turns SET status = 'awaiting_functions', park = ?, wake_at = ?, inbox_seen = ?, lease_owner = NULL WHERE turn_id = ? AND status = 'running'`,
+          [change.park, change.wake_at, change.inbox_seen, change.turn_id],
           conflict(`turn ${change.turn_id} is not running`),
         ),
       ]
@@ -175,7 +175,6 @@ function turnRowsOf(change: TurnChange): Statement[] {
     case 'inbox.folded':
       return [
         sql('UPDATE inbox SET fate = ? WHERE inbox_id = ? AND fate IS NULL', [change.fate, change.inbox_id], conflict(`inbox item ${change.inbox_id} was folded before`)),
-        sql('UPDATE turns SET inbox_folded = inbox_folded + 1 WHERE turn_id = ?', [change.turn_id]),
       ]
     default:
       return unreachable(change)

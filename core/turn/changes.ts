@@ -25,7 +25,7 @@ export type TurnChange =
   | { readonly type: 'session.created'; readonly session: Session }
   | { readonly type: 'turn.created'; readonly turn: TurnRow }
   | { readonly type: 'turn.claimed'; readonly turn_id: string; readonly epoch: number; readonly worker: string; readonly at: number }
-  | { readonly type: 'turn.parked'; readonly turn_id: string; readonly park: ParkReason; readonly wake_at: number | null }
+  | { readonly type: 'turn.parked'; readonly turn_id: string; readonly park: ParkReason; readonly wake_at: number | null; readonly inbox_seen: number }
   /** The worker gives the lease up, at shutdown or after a run that broke off; the status stays. */
   | { readonly type: 'turn.released'; readonly turn_id: string; readonly epoch: number }
   | {
@@ -98,7 +98,7 @@ function applyChange(turn: Turn, change: Change): Turn {
       return { ...turn, status: 'running', park: null, wake_at: null, lease_epoch: change.epoch, claims: turn.claims + 1, started_at: turn.started_at ?? change.at }
     case 'turn.parked':
       isTurnStatusMove(turn, 'awaiting_functions')
-      return { ...turn, status: 'awaiting_functions', park: change.park, wake_at: change.wake_at, claims: 0 }
+      return { ...turn, status: 'awaiting_functions', park: change.park, wake_at: change.wake_at, inbox_seen: change.inbox_seen, claims: 0 }
     case 'turn.finished':
       isTurnStatusMove(turn, change.status)
       return { ...turn, status: change.status, reason: change.reason, detail: change.detail, result: change.result, finished_at: change.at, park: null, wake_at: null }

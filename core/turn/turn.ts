@@ -119,6 +119,8 @@ export interface TurnRow {
   readonly lease_epoch: number
   /** Items ever posted to its inbox. */
   readonly inbox_posted: number
+  /** How many of them the worker knew when it last parked the turn: more posted than seen wakes it. */
+  readonly inbox_seen: number
   readonly result: Content | null
   readonly created_at: number
   readonly started_at: number | null

@@ -55,7 +55,7 @@ CREATE TABLE turns (
   lease_owner TEXT,
   lease_epoch BIGINT NOT NULL DEFAULT 0,
   inbox_posted BIGINT NOT NULL DEFAULT 0,
-  inbox_folded BIGINT NOT NULL DEFAULT 0,
+  inbox_seen BIGINT NOT NULL DEFAULT 0,
   result TEXT REFERENCES contents (content_id),
   created_at BIGINT NOT NULL,
   started_at BIGINT,

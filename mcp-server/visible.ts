@@ -1,0 +1,34 @@
+/*
+ * Text that a person decides on, made so that nothing in it hides: what does not print, what turns the reading direction and what has
+ * no width is shown by its code point. Text from outside never reaches a terminal in any other way.
+ */
+import type { Json } from '../core/index'
+
+/** Control, format, unassigned and ignorable characters, line separators, odd spaces, and fillers that look like nothing. */
+const hidden = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
+const beyondAscii = /[^\x20-\x7e\n]/gu
+
+const codePoint = (character: string): string => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`
+
+/** One line of foreign text, safe to print. */
+export function visible(text: string): string {
+  return text.replace(hidden, codePoint)
+}
+
+/** Arguments as a person reads them: indented, with what is hidden made visible. */
+export function rawArguments(value: Json): string {
+  return JSON.stringify(value, null, 2).split('\n').map(visible).join('\n')
+}
+
+/** The same on one line in ASCII alone, so that letters which only look alike show; null where that would add nothing. */
+export function escapedArguments(value: Json): string | null {
+  const text = JSON.stringify(value)
+  const escaped = text.replace(beyondAscii, codePoint)
+  return escaped === text ? null : escaped
+}
+
+/** The beginning of a text, with a mark where it was cut. */
+export function shorten(text: string, length: number): string {
+  const characters = [...text]
+  return characters.length <= length ? text : `${characters.slice(0, length - 1).join('')}…`
+}

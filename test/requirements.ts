@@ -1,0 +1,368 @@
+/*
+ * Every promise of this product as data. A test holds a promise by citing its id in its title: it('[stop.cascades] ...'). The coverage
+ * test fails on a promise that no test cites, on an id that does not exist, and on a deferred promise that is cited after all.
+ * A promise that cannot be reached yet says why, in the words of the product.
+ */
+export interface Requirement {
+  readonly id: string
+  readonly sentence: string
+  /** The paragraph it comes from. */
+  readonly source: string
+  /** Why it cannot be held yet. */
+  readonly deferred?: string
+}
+
+interface Group {
+  readonly source: string
+  /** Id, sentence, and why it is deferred. */
+  readonly promises: readonly (readonly [id: string, sentence: string, deferred?: string])[]
+}
+
+const noAdmission = 'Executions are accepted without an approval of their own until the admission checks are built.'
+const noChildren = 'No turn starts another one yet: spawn is not built.'
+const noPending = 'Nothing answers later yet: deferred functions and pending calls are not built.'
+const noAwaits = 'Awaits are not built; waiting is part of status.'
+const noPostgres = 'The only store is SQLite on one machine.'
+const noCompaction = 'There is no compaction yet: a context that is too long ends the turn with `context_overflow`.'
+const noBackOff = 'There is no model back-off yet: a model that fails ends the turn with its reason.'
+const noOutputContract = 'A send cannot ask for a checked output yet.'
+const noWorkflows = 'Functions come from configuration alone; the workflow source, whose functions come and go, is not built.'
+
+const groups: readonly Group[] = [
+  // ------------------------------------------------------------------ the six decisions
+  {
+    source: 'design D1',
+    promises: [
+      ['loop.same-code', 'First run, going on after an approval and recovery after a crash plan the same steps from the same rows.'],
+      ['loop.planner-pure', 'The planner answers the same for the same turn and time, and changes nothing.'],
+      ['write.started-first', 'A write is committed as started before anything of it is sent.'],
+      ['write.at-most-once', 'A write that is not declared idempotent is sent at most once, whatever crashes.'],
+      ['write.undeclared-is-write', 'A function that declares nothing is treated as a write that is not idempotent.'],
+      ['write.cut-not-resent', 'A write that is not idempotent and was started under an earlier lease becomes `interrupted` and is not sent.'],
+      ['write.cut-is-told', 'The model, or the caller, is told that the outcome of an interrupted call is unknown.'],
+      ['call.idempotent-resent', 'A started idempotent call is sent again after a crash, under the same call id, and the record says so.'],
+      ['call.reads-side-by-side', 'Reads run side by side and need no started commit.'],
+    ],
+  },
+  {
+    source: 'design D2',
+    promises: [
+      ['commit.atomic', 'A commit applies all its changes or none.'],
+      ['commit.fenced', 'A worker whose lease epoch is over can commit nothing, not even an outcome.'],
+      ['commit.outsiders-never-stale', 'Sends, stops and decisions never make a step of the worker fail.'],
+      ['commit.settle-same-epoch', 'Settling a started call is legal under its epoch whatever was posted meanwhile.'],
+      ['commit.send-is-one', 'Session, execution, turn, message and their record come into being in one commit.'],
+      ['commit.decide-once', 'Of racing decisions on one approval exactly one counts.'],
+      ['commit.idempotency-key', 'A request repeated under its key gets its first answer; the key with another request is a conflict.'],
+    ],
+  },
+  {
+    source: 'design D3',
+    promises: [
+      ['audit.every-commit', 'Every commit writes one audit row in the chain of each object it changed.'],
+      ['audit.folds-to-rows', 'Folding the audit of a turn gives every status and digest that its rows have.'],
+      ['audit.texts-by-digest', 'The record holds salted digests of texts, never the texts.'],
+      ['audit.erasure-keeps-chain', 'Erasing a text leaves its chain standing.'],
+      ['audit.checkpoint-signed', 'A checkpoint signs the heads and counts of the chains with a key kept outside the database.'],
+      ['audit.checkpoint-in-file', 'A checkpoint is also appended to a file outside the database.'],
+      ['audit.texts-masked', 'A secret in a text is masked in what leaves the harness and never refuses a turn.'],
+    ],
+  },
+  {
+    source: 'design D4',
+    promises: [
+      ['operations.one-table', 'The MCP tools and their schemas come from the table of operations.'],
+      ['operations.no-model-decides', 'No operation that decides an approval is offered to a model.'],
+      ['operations.seed-names', 'A request valid under its seed schema is accepted; an answer is valid under its response schema.'],
+    ],
+  },
+  {
+    source: 'design D5',
+    promises: [
+      ['authority.from-configuration', 'Policy, functions, agents and approvers are what configuration says, whatever the database says.'],
+      ['authority.judged-at-start', 'Starting a call judges it again from configuration.'],
+      ['authority.verified-at-start', 'Starting a held call verifies the signature of its approval, whatever its status says.'],
+      ['authority.reload-audited', 'The fingerprint of the configuration is in the record, and a new one is a record of its own.'],
+      ['authority.fingerprint-guards', 'A worker claims nothing while a live worker with another configuration holds the database.'],
+    ],
+  },
+  {
+    source: 'design D6',
+    promises: [
+      ['home.nothing-typed', 'Without any configuration the harness makes its home, file and keys at first use and answers.'],
+      ['home.private', 'The home can be read by its owner only.'],
+      ['home.precedence', 'The home is --home, else $AGENT_HARNESS_HOME, else ~/.agent-harness, for every command.'],
+      ['home.no-key-holds', 'Until an approver has a key, risky calls are held, and the answers name the command that makes one.'],
+      ['home.default-model', 'Without a model named, it is the configured one, else the first by name that is local and has tools.'],
+      ['home.secrets-not-stored', 'Secrets from configuration are never written to the database.'],
+      ['home.one-worker', 'Of the processes on one database one runs turns; the others read and write rows and say so.'],
+    ],
+  },
+
+  // ------------------------------------------------------------------ state machines
+  {
+    source: 'design §6, turn',
+    promises: [
+      ['turn.begins-queued', 'An accepted turn begins as queued.'],
+      ['turn.claim-runs', 'Only a claim takes a turn from queued or parked to running.'],
+      ['turn.parks', 'A running turn parks as awaiting_functions with the reason beside it.'],
+      ['turn.ends', 'Only a running turn ends, as completed, failed or cancelled, with its reason.'],
+      ['turn.terminal-absorbs', 'A turn that is over never changes again.'],
+      ['turn.no-other-move', 'Any other move of a turn is refused, in memory and by the store.'],
+      ['turn.waits-for-admission', 'A turn whose execution waits for a person is waiting_approval, then queued or cancelled.', noAdmission],
+    ],
+  },
+  {
+    source: 'design §6, call',
+    promises: [
+      ['call.judged-first', 'A proposed call becomes denied, held or allowed, and nothing else.'],
+      ['call.held-answered', 'A held call becomes allowed, rejected or expired, or is refused when its turn ends first.'],
+      ['call.allowed-runs', 'Only an allowed call runs.'],
+      ['call.started-settles', 'A started call ends as succeeded, failed or interrupted.'],
+      ['call.settled-absorbs', 'A settled call never changes again.'],
+      ['call.no-other-move', 'Any other move of a call is refused, in memory and by the store.'],
+      ['call.pending', 'A started call may become pending and then succeeded, failed or timed_out.', noPending],
+    ],
+  },
+  {
+    source: 'design §6, approval',
+    promises: [
+      ['approval.decided', 'A pending approval becomes approved or rejected by a signed decision.'],
+      ['approval.expires', 'A pending approval past its deadline is expired, and its call does not run.'],
+      ['approval.cancelled', 'The end of a turn cancels its pending approvals.'],
+      ['approval.closed-absorbs', 'An approval that is closed is never decided again.'],
+    ],
+  },
+  {
+    source: 'design §6, execution',
+    promises: [
+      ['execution.view-of-turn', 'The status of an admitted execution is that of its turn.'],
+      ['execution.ids-at-send', 'The ids of execution, session and turn are given at send.'],
+      ['execution.immutable', 'The columns of an execution event cannot be changed.'],
+      ['execution.own-status', 'Until admitted an execution is accepted, failed, waiting_approval, rejected or expired.', noAdmission],
+      ['execution.admission-in-send', 'Admission is pure and part of the commit of send.', noAdmission],
+      ['execution.refused-cancels', 'An execution refused, rejected or expired ends its turn cancelled with that reason.', noAdmission],
+      ['execution.approval-covers-call', 'An execution approval of the same function digest satisfies the call.', noAdmission],
+      ['execution.approval-covers-child', 'A child is covered by the approval of its root.', noChildren],
+      ['execution.awaits-end', 'Awaits end on rejected and expired too.', noAwaits],
+    ],
+  },
+  {
+    source: 'design §6, functions that are away',
+    promises: [
+      ['function.away-parks', 'A known function that is not registered at the moment parks its call, naming it.', noWorkflows],
+      ['function.deactivated-denies', 'A function deactivated by hand denies its calls.', noWorkflows],
+    ],
+  },
+  {
+    source: 'design §6, words for people',
+    promises: [
+      ['words.working', 'A turn that is queued, running or parked for anything but a person is shown as working.'],
+      ['words.held', 'A turn with a call that waits for a person is shown as held.'],
+      ['words.ended', 'A turn that is over is shown as completed, failed or cancelled with the reason beside it.'],
+    ],
+  },
+  {
+    source: 'design §6, planner precedence',
+    promises: [
+      ['planner.terminal', 'Before all else, a turn that is over is left alone.'],
+      ['planner.cancel', 'A turn asked to stop finishes before limits, calls and messages are looked at.'],
+      ['planner.limit', 'A turn past a limit finishes before its calls are looked at.'],
+      ['planner.judge', 'A call to judge is judged before any other is recovered or run.'],
+      ['planner.recover', 'A call started by an earlier lease is recovered before anything new runs.'],
+      ['planner.await-started', 'A call started by this lease is seen to its outcome before anything new runs.'],
+      ['planner.run-allowed', 'Allowed calls run before the turn parks for others.'],
+      ['planner.park-held', 'A turn with a held call parks until it is answered or out of time, and calls no model.'],
+      ['planner.deliver', 'Messages in the inbox are delivered before the model is called.'],
+      ['planner.finish', 'A turn whose last answer asks for nothing finishes.'],
+      ['planner.call-model', 'Only when nothing else applies is the model called.'],
+      ['planner.admission', 'A turn whose admission is undecided parks before its calls are judged.', noAdmission],
+      ['planner.park-pending', 'A turn with a pending call parks.', noPending],
+      ['planner.back-off', 'While a model back-off runs the turn parks until its end.', noBackOff],
+      ['planner.output-contract', 'An answer is checked against the output contract before the turn finishes.', noOutputContract],
+      ['planner.compact', 'A context that is too long is compacted before the model is called.', noCompaction],
+    ],
+  },
+
+  // ------------------------------------------------------------------ rules worth a test each
+  {
+    source: 'design §6, rules',
+    promises: [
+      ['stop.any-moment', 'Stop works in every state of a turn that is not over.'],
+      ['stop.inside-model', 'Stop works inside a model call.'],
+      ['stop.inside-function', 'Stop works inside a function call.'],
+      ['stop.cascades', 'Stop cascades to the children of a turn.', noChildren],
+      ['stop.cut-is-interrupted', 'A started call that is cut by a stop is interrupted.'],
+      ['late.recorded', 'The late outcome of a cut call is recorded on the call.'],
+      ['late.no-message', 'The late outcome of a cut call adds no message and changes no status.'],
+      ['message.waits-in-inbox', 'A message to a running turn waits in the inbox.'],
+      ['message.never-between', 'A message never lands between a call and its result.'],
+      ['message.follow-up', 'A message that came too late for its turn is answered by a follow-up turn.'],
+      ['message.joins-if-equal', 'A message joins a running turn only if owner and constraints are equal.'],
+      ['message.else-own-turn', 'A message with another owner or other constraints gets a turn of its own.'],
+      ['result.exactly-one', 'Every call that a model asks for gets exactly one result.'],
+      ['result.after-cancel', 'Every call has exactly one result after its turn was cancelled.'],
+      ['result.after-failure', 'Every call has exactly one result after its turn failed.'],
+      ['send.no-orphans', 'Racing sends to one session orphan no turn and lose no message.'],
+      ['child.rights', 'A turn started from inside a turn never has more rights than its parent.', noChildren],
+      ['child.depth', 'A turn started from inside a turn never has more depth than its parent.', noChildren],
+      ['child.budget', 'A turn started from inside a turn never has more budget than its parent.', noChildren],
+      ['stranger.as-unknown', 'A stranger gets for a foreign id exactly what an unknown id gets.'],
+      ['crash-loop.fails', 'A turn whose worker dies three times without a commit fails with crash_loop.'],
+      ['lease.never-own-twice', 'A process never claims a turn that it still runs.'],
+      ['lease.monotonic', 'A lease is measured by a clock that never goes back inside its process.'],
+      ['lease.dead-owner-replaced', 'A worker that is provably dead on this host is replaced at once.'],
+      ['lease.database-time', 'Between processes on several hosts leases use the time of the database.', noPostgres],
+    ],
+  },
+
+  // ------------------------------------------------------------------ speed
+  {
+    source: 'design §16',
+    promises: [
+      ['speed.ten-rounds', 'A ten-round turn with nine writes costs at most 3 floors of two durable commits a round.'],
+      ['speed.long-session', 'A round at 5,000 messages costs at most 1.5 times a round at 10.'],
+      ['speed.file-growth', 'A round adds at most 2 kB to the file beyond its texts, however long the session is.'],
+      ['speed.stop', 'Stop, in any state, takes effect within 250 ms at the 95th percentile.'],
+      ['speed.zero-doubled', 'Over all crash runs no write that is not idempotent is sent twice.'],
+      ['speed.zero-lost', 'Over all crash runs no turn is lost or wedged.'],
+      ['speed.two-workers', 'Two workers on PostgreSQL make at least 300 steps a second over 64 sessions.', noPostgres],
+      ['speed.takeover', 'A worker on another machine takes over within 15 s.', noPostgres],
+      ['speed.callback', 'From the end of a turn to the first byte of its callback it is 50 ms at the median.', 'Callbacks are not built.'],
+    ],
+  },
+
+  // ------------------------------------------------------------------ the first slice, "done when"
+  {
+    source: 'first slice, item 1',
+    promises: [
+      ['setup.fresh-clone', 'On a fresh clone npm test does all its set-up, also where the Node on PATH is too old.'],
+      ['demo.approve', 'The demo with approve ends 0 and the shop saw exactly one POST, over two real kills.'],
+      ['demo.reject', 'The demo with reject ends 0 and the shop saw no POST, over two real kills.'],
+      ['verify.good', 'audit verify says good and exits 0 on an untouched database.'],
+      ['verify.broken', 'audit verify says what is broken and exits 1 on a changed one.'],
+      ['verify.could-not-tell', 'audit verify exits 2 where it could not tell.'],
+      ['verify.key-and-checkpoints', 'audit verify takes key and checkpoints from the home of the file; --key and --checkpoints override.'],
+      ['start.leaves-nothing', 'Ended by SIGTERM or SIGINT, npm start leaves no process.'],
+    ],
+  },
+  {
+    source: 'first slice, item 2',
+    promises: [
+      ['package.installs', 'The packed package installs without running scripts and its command works.'],
+      ['package.no-n8n', 'Installing the package brings no n8n-workflow.'],
+      ['package.old-node-told', 'On a Node that is too old the command says which Node is needed.'],
+    ],
+  },
+  {
+    source: 'first slice, item 3',
+    promises: [
+      ['mcp.sdk-client', 'With the official SDK client over stdio a call is held, decided by command line, and completed.'],
+      ['mcp.inspector', 'With the command line of the Inspector over stdio a call is held, decided, and completed.'],
+      ['mcp.ollama-wire', 'The same works with a model server that is strict about the wire of Ollama.'],
+      ['mcp.sample', 'The same works with --sample and no model server.'],
+    ],
+  },
+  {
+    source: 'first slice, item 4',
+    promises: [
+      ['crash.around-commits', 'Killed before and after every commit, a turn goes on.'],
+      ['crash.request-to-answer', 'Killed between a request sent and its answer, a turn goes on.'],
+      ['crash.first-migration', 'Killed between the statements of the first migration, the next start finds a usable database.'],
+      ['crash.no-double-write', 'After a kill no write that is not idempotent was sent twice.'],
+      ['crash.nothing-unallowed', 'After a kill no denied, undecided or forged call was sent.'],
+      ['crash.one-result', 'After a kill every call has one result.'],
+      ['crash.terminal-or-parked', 'After a kill every turn is over, or parked for a stated reason.'],
+      ['crash.chains-verify', 'After a kill the chains verify.'],
+      ['crash.chains-fold', 'After a kill the chains fold to the statuses of the rows.'],
+      ['crash.without-kill', 'Without a kill every script completes.'],
+      ['crash.all-but-the-cut', 'After a kill all calls but the cut write complete.'],
+    ],
+  },
+  {
+    source: 'first slice, item 5',
+    promises: [
+      ['property.interleavings', '2,000 random interleavings of sends, stops, decisions, late answers, lease loss and crashes break no rule.'],
+      ['property.pairs-met', 'Every reachable pair of status (with park reason) and event was met.'],
+      ['property.unreachable-listed', 'A pair that cannot be reached is listed with the reason.'],
+      ['mutants.five', 'There are at least five mutants, each against a named guarantee.'],
+      ['mutants.small', 'Each mutant builds and changes at most ten lines.'],
+      ['mutants.red', 'Each mutant turns the test red that is named for its guarantee.'],
+      ['mutants.clean-green', 'Without a mutant the same tests are green.'],
+    ],
+  },
+  {
+    source: 'first slice, item 6, one who may write the database',
+    promises: [
+      ['attacker.status-set', 'A call whose status was set to allowed is not sent.'],
+      ['attacker.forged-approval', 'A call with a forged approval is not sent.'],
+      ['attacker.replayed-approval', 'A call with a replayed approval is not sent.'],
+      ['attacker.other-function', 'A call with the approval of another function is not sent.'],
+      ['attacker.edited-argument', 'A call whose argument was edited after the approval is not sent.'],
+      ['attacker.session-rule', 'A hand-made session rule gets no call sent.'],
+      ['attacker.identity-row', 'A hand-made identity row gets no call sent.'],
+      ['attacker.token-row', 'A hand-made token row gets no call sent.'],
+    ],
+  },
+  {
+    source: 'first slice, item 6, audit tampering with recomputed hashes',
+    promises: [
+      ['tamper.changed-row', 'A changed audit row is found and named.'],
+      ['tamper.removed-row', 'A removed audit row is found and named.'],
+      ['tamper.swapped-pair', 'A swapped pair of audit rows is found and named.'],
+      ['tamper.truncated-tail', 'A truncated tail up to the last checkpoint is found and named.'],
+      ['tamper.removed-execution', 'A removed execution is found and named.'],
+    ],
+  },
+  {
+    source: 'first slice, item 7, bad input gets a clear error and loses nothing',
+    promises: [
+      ['bad.unknown-id', 'Unknown ids.'],
+      ['bad.glob', 'A bad glob.'],
+      ['bad.arguments-off-schema', 'Arguments off their schema.'],
+      ['bad.null-arguments', 'Null arguments.'],
+      ['bad.duplicate-keys', 'Duplicate keys in JSON.'],
+      ['bad.proto-key', 'A `__proto__` key.'],
+      ['bad.hostile-pattern', 'A hostile regular expression in a schema.'],
+      ['bad.large-message', 'A message of 5 MB.'],
+      ['bad.read-only-database', 'A database that is read-only.'],
+      ['bad.newer-schema', 'A database with a newer schema.'],
+      ['bad.locked-database', 'A database that is locked.'],
+      ['bad.second-process', 'A second process on the database.'],
+      ['bad.ollama-down', 'Ollama that does not answer.'],
+      ['bad.ollama-without-model', 'Ollama without the model.'],
+      ['bad.ollama-cut', 'Ollama cut in mid-stream.'],
+      ['bad.ollama-redirects', 'Ollama that redirects.'],
+      ['bad.tool-not-offered', 'An answer with a tool that was not offered.'],
+      ['bad.wrong-passphrase', 'A wrong passphrase.'],
+      ['bad.broken-configuration', 'A broken harness.yaml.'],
+    ],
+  },
+  {
+    source: 'first slice, item 8',
+    promises: [
+      ['house.imports', 'Every folder imports only what the table of the architecture allows.'],
+      ['house.pure', 'Pure folders read no clock, no random numbers, no process and no files.'],
+      ['house.file-size', 'No source file is longer than 350 lines.'],
+      ['house.reading-path', 'Every file that the reading path in core/README.md names exists.'],
+      ['house.coverage', 'Every promise is cited by a test or says why it cannot be held yet.'],
+    ],
+  },
+  {
+    source: 'first slice, approvals and MCP',
+    promises: [
+      ['approvals.exact-arguments', 'The command line shows the exact arguments of what it asks about.'],
+      ['approvals.lockout', 'Five wrong passphrases lock that approver for 15 minutes, on record.'],
+      ['mcp.stdout-clean', 'Over stdio, stdout carries JSON-RPC only.'],
+      ['mcp.ends-with-stdin', 'The stdio server ends within 2 s of the end of its stdin.'],
+      ['mcp.loose-arguments', 'Null and stringified arguments are accepted over MCP.'],
+      ['mcp.wrong-node', 'On a wrong Node, initialize is answered with an error that says what to install.'],
+      ['mcp.beside-owner', 'Beside the process that holds the database the stdio server writes and reads rows, and says so.'],
+      ['ollama.local-or-cloud', 'A model is local only if configuration, its address and its server all say so.'],
+    ],
+  },
+]
+
+export const requirements: readonly Requirement[] = groups.flatMap(({ source, promises }) =>
+  promises.map(([id, sentence, deferred]) => (deferred === undefined ? { id, sentence, source } : { id, sentence, source, deferred })),
+)
