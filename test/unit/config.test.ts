@@ -120,7 +120,10 @@ describe('what opens', () => {
 
 describe('what is wrong is named with line, column and what to do', () => {
   const cases: readonly (readonly [title: string, text: string, message: string])[] = [
-    ['a value that is not one of the known', shop('    risk: huge'), 'harness.yaml line 4, column 5: functions.shop::refund.risk must be one of low,'],
+    [
+      'a value that is not one of the known',
+      shop('    risk: huge'), 'harness.yaml line 4, column 5: functions.shop::refund.risk must be one of low,',
+    ],
     ['an unknown setting', 'limits:\n  turns: 7d', 'harness.yaml line 2, column 3: limits.turns is not a setting. Known here: turn, message,'],
     ['a misspelt section', 'polcy: {}', 'line 1, column 1: polcy is not a setting. Known here: profile, deployment,'],
     ['two names alike', 'profile: server\nprofile: personal', 'line 2, column 1: This name stands twice'],
@@ -135,7 +138,10 @@ describe('what is wrong is named with line, column and what to do', () => {
     ['a tab', 'limits:\n\tturn: 7d', 'line 2, column 1: A tab indents this line'],
     ['an open quote', 'profile: "server', 'Something is missing here'],
     ['a bare list', '- a', 'line 1, column 1: The configuration must be a group of settings'],
-    ['a number that is not exact', rules('{ functions: "*", effect: deny, when: { a: { equals: 9007199254740993 } } }'), 'too large to be held exactly'],
+    [
+      'a number that is not exact',
+      rules('{ functions: "*", effect: deny, when: { a: { equals: 9007199254740993 } } }'), 'too large to be held exactly',
+    ],
     ['a number that is not finite', 'limits: { open_approvals_per_session: .inf }', 'A number must be finite'],
     ['a list left empty where empty would open', 'policy: { functions: { allow: } }', 'allow is empty: it must be a list; write [] for none'],
     ['a function without an address', 'functions: { shop::a: {} }', 'functions.shop::a.http is missing'],
@@ -144,14 +150,23 @@ describe('what is wrong is named with line, column and what to do', () => {
     ['an id in the namespace of the harness', "functions: { 'harness::a': { http: { url: 'http://x' } } }", 'belongs to this program'],
     ['an address with a password', "functions: { 'a::b': { http: { url: 'http://u:hunter2@x' } } }", 'http.url must be a whole'],
     ['a rule without a test', rules('{ functions: shop::refund, effect: deny, when: { a: {} } }'), 'must hold one of equals, one_of'],
-    ['a rule for a misspelt function', rules('{ functions: shop::refnd, effect: deny }'), 'policy.rules[0].functions names shop::refnd, which is not among'],
-    ['two rules of one id', rules('{ id: rule-2, functions: "*", effect: deny }', '{ functions: "*", effect: deny }'), 'has the id rule-2 of an earlier rule'],
+    [
+      'a rule for a misspelt function',
+      rules('{ functions: shop::refnd, effect: deny }'), 'policy.rules[0].functions names shop::refnd, which is not among',
+    ],
+    [
+      'two rules of one id',
+      rules('{ id: rule-2, functions: "*", effect: deny }', '{ functions: "*", effect: deny }'), 'has the id rule-2 of an earlier rule',
+    ],
     ['a duration without sense', 'limits: { turn: soon }', 'limits.turn must be between 1m and 365d, written like 7d'],
     ['a duration too long for a timer', shop('    timeout: 30d'), 'functions.shop::refund.timeout must be between 100ms and 24h'],
     ['a local principal that is not there', 'principals: { anna: {} }', 'local_principal must name one of the principals: anna'],
     ['an approver without a key', 'approvers: [{ name: anna, public_key: AAAA }]', 'approvers[0].public_key must be an Ed25519 public key'],
     ['a schema whose root is no object', shop('    schema: { type: string }'), 'functions.shop::refund.schema.type must be object'],
-    ['[bad.hostile-pattern] a schema that cannot be checked', shop('    schema: { type: object, properties: { a: { pattern: "(?=a)b" } } }'), 'schema cannot be used'],
+    [
+      '[bad.hostile-pattern] a schema that cannot be checked',
+      shop('    schema: { type: object, properties: { a: { pattern: "(?=a)b" } } }'), 'schema cannot be used',
+    ],
     ['a header that the harness sets', "functions: { 'a::b': { http: { url: 'http://x', headers: { Host: x } } } }", 'Host is set by the harness'],
     ['a GET that changes something', "functions: { 'a::b': { http: { url: 'http://x', method: GET } } }", 'is GET, which must change nothing'],
   ]
@@ -161,7 +176,8 @@ describe('what is wrong is named with line, column and what to do', () => {
 
   it('two approvers never share a name or a key', () => {
     const key = newKey()
-    const two = (name: string, publicKey: string): string => `approvers: [{ name: a, public_key: ${key} }, { name: ${name}, public_key: ${publicKey} }]`
+    const two = (name: string, publicKey: string): string =>
+      `approvers: [{ name: a, public_key: ${key} }, { name: ${name}, public_key: ${publicKey} }]`
     expect(refusal(two('b', key))).toContain('approvers[1].public_key is already that of another')
     expect(refusal(two('a', newKey()))).toContain('approvers[1].name is already that of another')
   })
@@ -211,7 +227,10 @@ describe('secrets', () => {
   })
 
   it.each([
-    ['a variable that is not set', full, {}, 'line 5, column 18: functions.shop::refund.http.headers.Authorization needs the environment variable SHOP_TOKEN,'],
+    [
+      'a variable that is not set',
+      full, {}, 'line 5, column 18: functions.shop::refund.http.headers.Authorization needs the environment variable SHOP_TOKEN,',
+    ],
     ['an empty variable', full, { ...env, SHOP_TOKEN: '' }, 'SHOP_TOKEN, which is not set'],
     ['a line break in a variable', full, { ...env, SHOP_TOKEN: 'token\n' }, 'it holds a line break'],
     ['a signing secret too short', full, { ...env, SHOP_SIGNING: 'short' }, 'needs at least 16 characters'],
