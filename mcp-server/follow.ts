@@ -27,12 +27,12 @@ export async function follow(harness: OpenHarness, caller: Caller, command: Invo
     stop.abort()
   }
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
-  let told = false
+  let looks = 0
   const view = await waitForTurn(harness, turnId, caller, {
     seconds, untilHeld, signal: stop.signal,
     onLook: (now) => {
-      if (told || seconds === 0 || now.state !== 'working') return
-      told = true
+      // what is over at once needs no word about waiting
+      if (now.state !== 'working' || (looks += 1) !== 2) return
       const runsHere = harness.workerState().state === 'working'
       tell(`Waiting up to ${String(seconds)} s for ${what} (turn ${turnId} in session ${now.session_id}). ${now.worker}`)
       tell(`Ctrl-C ends the waiting${runsHere ? ' and pauses the turn; it goes on when a harness runs on this home again' : ', not the turn'}.`)

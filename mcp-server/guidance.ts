@@ -37,6 +37,7 @@ export function nextForModel(view: TurnView, at: Surroundings): string {
       return 'Done; nothing is left to do for this turn.'
     case 'failed':
     case 'cancelled':
+      if (view.calls.at(-1)?.reason === 'invalid_arguments') return 'The arguments do not fit the function; result says how. Correct them and call it again.'
       return endings[view.reason ?? ''] ?? 'It ended without success; reason and detail say why.'
   }
 }

@@ -30,12 +30,13 @@ const outcomes: Readonly<Record<string, string>> = {
 
 /** How a turn is, for a person: the answer alone when there is one. */
 export function turnLines(view: TurnView, command: Invocation): string[] {
-  const head = `${view.turn_id}: ${view.state}${view.reason === null || view.reason === view.state ? '' : ` (${view.reason})`}`
+  const head = `${view.turn_id}: ${view.state}${view.reason === null || view.reason === 'done' ? '' : ` (${view.reason})`}`
   if (view.state === 'held') return [head, ...heldLines(view, command)]
   if (view.state === 'working') return [head, `Worker: ${view.worker}`, ...callLines(view), `Look again with: ${command(`status ${view.turn_id} --wait 60`)}`]
-  const told = outcomes[view.reason ?? '']
-  const lines = [head, ...(told === undefined ? [] : [told]), ...callLines(view)]
-  if (view.detail !== null && view.state !== 'completed') lines.push(visible(view.detail))
+  const told = view.reason === 'interrupted' ? null : view.detail
+  const lines = [head, ...callLines(view)]
+  const why = told === null ? outcomes[view.reason ?? ''] : visible(told)
+  if (why !== undefined && view.state !== 'completed') lines.push(why)
   const said = view.approvals.filter((approval) => approval.reason !== null && approval.decided_by !== null)
   lines.push(...said.map((approval) => `${approval.decided_by ?? ''} ${approval.status} it: ${visible(approval.reason ?? '')}`))
   return lines

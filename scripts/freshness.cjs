@@ -12,7 +12,7 @@ const dist = path.join(root, 'dist')
 const packagesStamp = path.join(root, 'node_modules', '.setup-done')
 const buildStamp = path.join(dist, '.build-done')
 const sourceFolders = ['core', 'nodes', 'credentials', 'mcp-server']
-const settings = ['tsconfig.json', 'gulpfile.js', 'package.json', 'package-lock.json']
+const settings = ['tsconfig.json', 'gulpfile.js', 'package-lock.json']
 
 function packagesAreFresh() {
   return read(packagesStamp) === packagesDigest()

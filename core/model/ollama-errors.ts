@@ -37,6 +37,10 @@ export function missingFailure(model: string, url: string): ModelFailure {
   return failure('permanent', 'model_missing', `Ollama at ${url} has no model "${name}". Get it with "ollama pull ${name}", or name another one.`)
 }
 
+export function farFailure(url: string): ModelFailure {
+  return failure('permanent', 'cloud', `The address ${url} is not on this machine or its local network. ${localOnly}`)
+}
+
 const localOnly = 'Only local models may be used here.'
 
 /** Any error of a call as a failure. The caller has looked at its own signal before. */
@@ -45,7 +49,7 @@ export function failureOf(error: unknown, context: FailureContext): ModelFailure
   if (!isCallTrouble(error)) return transient(`${at} gave an answer that could not be read. Check that this address is Ollama.`)
   switch (error.trouble) {
     case 'aborted': return abortedFailure()
-    case 'not_local': return failure('permanent', 'cloud', `The address ${context.url} is not on this machine or its local network. ${localOnly}`)
+    case 'not_local': return farFailure(context.url)
     case 'remote_model': return cloudFailure(context.model ?? '', 'is forwarded by Ollama to another host')
     case 'no_connection': return failure('transient', 'unreachable', unreachable(context.url, error.code))
     case 'not_http': return failure('permanent', 'unreachable', `What is at ${context.url} speaks something else (${error.code}). Check OLLAMA_HOST.`)

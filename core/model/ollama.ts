@@ -6,7 +6,7 @@ import { Ollama, type ChatRequest } from 'ollama'
 import type { Authority } from '../authority'
 import { silentLog, type Log } from '../log'
 import type { Model, ModelFacts, ModelFailure, ModelProbe, ModelReply, ModelRequest } from './model'
-import { abortedFailure, cloudFailure, failure, failureOf, missingFailure, shown } from './ollama-errors'
+import { abortedFailure, cloudFailure, failure, farFailure, failureOf, missingFailure, shown } from './ollama-errors'
 import { openCall, type OllamaCall } from './ollama-fetch'
 import { hasLocalSuffix, hostLocality, isCloudName, saysRemote, serverLocality, staysLocal } from './ollama-locality'
 import { wireNames } from './ollama-names'
@@ -101,7 +101,7 @@ async function generate(request: ModelRequest, line: Line, signal: AbortSignal):
     const chunks = await line.chat().chat(wire as unknown as ChatRequest & { stream: true })
     return replyFrom(await collectAnswer(chunks, request.allow_cloud), { model: request.model, names, characters })
   } catch (error) {
-    if (!local || !isCallTrouble(error) || error.status !== 404) throw error
+    if (!local || failureOf(error, { ...settings, url, model: asked }).cause !== 'model_missing') throw error
     // not found under `:local` although it was there a moment ago: gone, or pointed to the cloud meanwhile
     const again = await showModel(line, asked)
     return again.remote ? cloudFailure(asked, 'has become an alias of a cloud model') : missingFailure(asked, url)
@@ -115,7 +115,7 @@ function refuse(request: ModelRequest, url: string): ModelFailure | null {
   if (isCloudName(request.model)) return cloudFailure(request.model, 'runs on ollama.com, as its name says')
   const locality = hostLocality(url)
   if (locality === null || staysLocal(locality)) return null
-  return failureOf(callTrouble('not_local'), { url, model: request.model, first_byte_ms: 0, idle_ms: 0 })
+  return farFailure(url)
 }
 
 /** Null when the server does not tell; without it the call goes on as for an old server. */

@@ -51,7 +51,7 @@ function rowsOf(change: Change): Statement[] {
         sql(
           `INSERT INTO approver_tries (approver, failures, locked_until) VALUES (?, ?, ?)
            ON CONFLICT (approver) DO UPDATE SET failures = excluded.failures, locked_until = excluded.locked_until
-           WHERE approver_tries.failures = excluded.failures - 1 OR approver_tries.locked_until IS NOT NULL`,
+           WHERE approver_tries.failures = excluded.failures - 1`,
           [change.approver, change.failures, change.locked_until],
           conflict(`the tries of approver ${change.approver} were counted by somebody else`),
         ),

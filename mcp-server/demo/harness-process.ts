@@ -1,6 +1,5 @@
 /* The demo's side of the process that runs the harness: starts it, hears what it reports, kills it without a warning. */
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
 
 /** What the process tells: it works; a request left; the head of an answer came; none came; it cannot go on. */
@@ -28,6 +27,8 @@ export interface HarnessProcess {
   unlessItFails<T>(what: string, work: Promise<T>): Promise<T>
   /** SIGKILL. Resolves when it is gone. */
   kill(): Promise<void>
+  /** The signal that ended it, null when it runs or ended by itself. */
+  endedBy(): NodeJS.Signals | null
   /** Orderly end. */
   close(): Promise<void>
 }
@@ -37,10 +38,12 @@ export function startHarnessProcess(databasePath: string): HarnessProcess {
   const ready = promised<void>()
   const answered = promised<number>()
   const failed = promised<never>()
-  const gone = once(child, 'exit')
+  // one that could not be started has no end
+  const gone = new Promise<void>((resolve) => { if (child.pid === undefined) resolve(); else child.once('exit', () => { resolve() }) })
   const requests: string[] = []
   const end = (): void => { child.kill('SIGKILL') }
-  process.once('exit', end)
+  // before what removes its files
+  process.prependOnceListener('exit', end)
   const name = `Harness process ${String(child.pid)}`
 
   child.on('message', (message) => {
@@ -70,6 +73,7 @@ export function startHarnessProcess(databasePath: string): HarnessProcess {
       end()
       await gone
     },
+    endedBy: () => child.signalCode,
     async close() {
       child.send('close')
       const timer = setTimeout(end, limitSeconds * 1000)

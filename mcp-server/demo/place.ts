@@ -18,10 +18,8 @@ export interface DemoPlace {
   readonly passphrase: string
 }
 
-/** Throws `conflict` when the folder of `database` holds a harness already: a demo never mixes with one. */
 export async function makePlace(functionUrl: string, database: string | undefined): Promise<DemoPlace> {
   const kept = database !== undefined
-  if (kept) refuseUsed(resolve(database))
   const folder = kept ? dirname(resolve(database)) : mkdtempSync(join(tmpdir(), 'agent-harness-demo-'))
   // a process that was just killed may still be closing its files
   if (!kept) process.once('exit', () => { rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }) })
@@ -33,9 +31,10 @@ export async function makePlace(functionUrl: string, database: string | undefine
   return { folder, databasePath, kept, harness, passphrase }
 }
 
-function refuseUsed(databasePath: string): void {
-  const folder = dirname(databasePath)
-  for (const file of [databasePath, ...[configName, 'checkpoints.jsonl', 'sent.log'].map((name) => join(folder, name))]) {
+/** Throws `conflict` when the database's folder holds a harness already: a demo never mixes with one. */
+export function refuseUsed(database: string): void {
+  const folder = dirname(resolve(database))
+  for (const file of [resolve(database), ...[configName, 'checkpoints.jsonl', 'sent.log'].map((name) => join(folder, name))]) {
     if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) continue
     throw new HarnessError('conflict', `${file} is there already. The demo needs a place of its own: name a file in a folder without a harness.`)
   }

@@ -9,9 +9,9 @@ export interface Proof {
 }
 
 /** Says one thing that happened, now. */
-export type Tell = (line: string) => void
+export type Say = (line: string) => void
 
-export function startStory(title: string): Tell {
+export function startStory(title: string): Say {
   const start = performance.now()
   print(title, '')
   return (line) => { print(`${((performance.now() - start) / 1000).toFixed(2).padStart(6)} s  ${line}`) }

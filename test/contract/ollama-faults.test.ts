@@ -1,8 +1,8 @@
 /* What the driver makes of an Ollama that is down, slow, wrong or cut, and of being stopped: failures with a kind, never an exception. */
-import { createServer, type Server } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { createServer, type AddressInfo, type Server } from 'node:net'
 import type { ModelFailure } from '../../core/model/model'
-import { startStrictOllama, stubErrors, type StrictOllama, type StubErrorName, type StubFault, type StubOptions, type StubReply } from '../support/strict-ollama'
+import { startStrictOllama, stubErrors, type StrictOllama, type StubErrorName } from '../support/strict-ollama'
+import type { StubFault, StubOptions, StubReply } from '../support/strict-ollama'
 import { ask, failed, modelAt, offer, reply, request } from '../support/strict-ollama/requests'
 
 let stub: StrictOllama | undefined
@@ -133,10 +133,11 @@ describe('an error of Ollama', () => {
     expect((await failedWith({ kind: 'http', status: 400, body: '{"error":{"code":7}}' })).message).toContain('{"code":7}')
   })
 
-  it.each(['{"error":"boom"}', '{"error":{"message":"boom"}}', '{"error":null}', '{"error parsing tool call":"x"}', 'null', '[]', '"x"', '7', '{"message":', '\u0000'])(
-    'as the line %s in a stream ends the answer', async (line) => {
-      expect(await failedWith({ kind: 'line', line, after: 2 })).toMatchObject({ kind: 'failure', error_kind: 'transient', cause: 'other' })
-    })
+  it.each([
+    '{"error":"boom"}', '{"error":{"message":"boom"}}', '{"error":null}', '{"error parsing tool call":"x"}', 'null', '[]', '"x"', '7', '{"message":', '\u0000',
+  ])('as the line %s in a stream ends the answer', async (line) => {
+    expect(await failedWith({ kind: 'line', line, after: 2 })).toMatchObject({ kind: 'failure', error_kind: 'transient', cause: 'other' })
+  })
 
   it('of a conversation that is too long is context_overflow, in every version', async () => {
     for (const version of ['0.12.11', '0.24.0', '0.33.0']) {
@@ -150,23 +151,26 @@ describe('an error of Ollama', () => {
   it('that two calls of gpt-oss run together is transient', async () => {
     const models = [{ name: 'gpt-oss:20b' }]
     const { url } = await start([{ tool_calls: [{ name: 'files__read' }, { name: 'files__read' }] }], { models })
-    expect(await failed(modelAt(url), request({ model: 'gpt-oss:20b', functions: [offer('files::read')] }))).toMatchObject({ error_kind: 'transient' })
+    const asked = request({ model: 'gpt-oss:20b', functions: [offer('files::read')] })
+    expect(await failed(modelAt(url), asked)).toMatchObject({ error_kind: 'transient' })
   })
 })
 
 describe('an answer that does not end', () => {
   it('[bad.ollama-cut] cut after any number of bytes is a transient failure, and the next answer is whole', async () => {
     let bytes = 0
-    const { url } = await start(() => ({ text: 'naïve 🧪', line_end: '\r\n', chunk_size: 2, ...(bytes < 0 ? {} : { fault: { kind: 'cut' as const, bytes } }) }))
+    const whole: StubReply = { text: 'naïve 🧪', line_end: '\r\n', chunk_size: 2 }
+    const { url } = await start(() => (bytes < 0 ? whole : { ...whole, fault: { kind: 'cut', bytes } }))
     const model = modelAt(url)
     bytes = -1
     expect(await reply(model)).toMatchObject({ text: 'naïve 🧪' })
-    // the first chunk to its last byte, `\r` and `\n`, then every few bytes to the end
-    const whole = 4 * 115 + 200
-    for (bytes = 0; bytes < whole; bytes += bytes < 130 ? 1 : 13) {
-      expect(await failed(model)).toMatchObject({ error_kind: 'transient', cause: 'other' })
+    // each byte of the first chunk, its `\r` and `\n` too, then every few bytes to the end
+    for (bytes = 0; ; bytes += bytes < 130 ? 1 : 13) {
+      const result = await ask(model)
+      if (result.kind === 'reply') break
+      expect(result).toMatchObject({ error_kind: 'transient', cause: 'other' })
     }
-    bytes = -1
+    expect(bytes).toBeGreaterThan(4 * 115)
     expect(await reply(model)).toMatchObject({ text: 'naïve 🧪' })
   }, 30_000)
 

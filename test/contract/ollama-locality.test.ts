@@ -1,5 +1,6 @@
 /* A conversation stays on this machine and its local network unless the cloud is allowed: by name, by address, and by what the server says. */
-import * as dns from 'node:dns'
+import dns from 'node:dns'
+import { Socket } from 'node:net'
 import { startStrictOllama, type StrictOllama, type StubModel, type StubOptions } from '../support/strict-ollama'
 import { failed, modelAt, reply, request } from '../support/strict-ollama/requests'
 
@@ -28,18 +29,21 @@ describe('[ollama.local-or-cloud] where only local models are allowed', () => {
     expect((await reply(modelAt(stub.url), request({ model: name }))).text).toBe('ok')
   })
 
-  it.each(['https://ollama.com', 'https://api.OLLAMA.com.', 'http://8.8.8.8:11434', 'http://[2001:4860:4860::8888]:11434', 'http://100.64.0.1:11434', 'http://134744072'])(
-    'the address %s is refused before a connection is opened', async (url) => {
-      await start([])
-      const connect = jest.spyOn(dns, 'lookup')
-      expect(await failed(modelAt(url))).toMatchObject({ error_kind: 'permanent', cause: 'cloud' })
-      expect(connect).not.toHaveBeenCalled()
-    })
+  it.each([
+    'https://ollama.com', 'https://api.OLLAMA.com.', 'http://8.8.8.8:11434', 'http://[2001:4860:4860::8888]:11434', 'http://100.64.0.1:11434',
+    'http://134744072',
+  ])('the address %s is refused before a connection is opened', async (url) => {
+    await start([])
+    const [resolved, connected] = [jest.spyOn(dns, 'lookup'), jest.spyOn(Socket.prototype, 'connect')]
+    expect(await failed(modelAt(url))).toMatchObject({ error_kind: 'permanent', cause: 'cloud' })
+    expect([resolved.mock.calls, connected.mock.calls]).toEqual([[], []])
+  })
 
   it('a host whose name leads out of the local network is refused when it is resolved', async () => {
     await start([])
     const answers = [{ address: '127.0.0.1', family: 4 }, { address: '93.184.215.14', family: 4 }]
-    jest.spyOn(dns, 'lookup').mockImplementation(((_: string, __: unknown, callback: (error: null, found: unknown) => void) => { callback(null, answers) }) as never)
+    const resolve = (_: string, __: unknown, callback: (error: null, found: unknown) => void): void => { callback(null, answers) }
+    jest.spyOn(dns, 'lookup').mockImplementation(resolve as never)
     expect(await failed(modelAt(`http://box.example:${String(stub.port)}`))).toMatchObject({ error_kind: 'permanent', cause: 'cloud' })
     expect(stub.requests).toEqual([])
   })
@@ -89,17 +93,18 @@ describe('[ollama.local-or-cloud] where only local models are allowed', () => {
   })
 
   it('a model that was deleted meanwhile is missing, not in the cloud', async () => {
-    await start([{ name: 'qwen3:8b' }], { endpoints: { '/api/chat': { kind: 'http', status: 404, body: '{"error":"model \'qwen3:8b:local\' not found"}' } } })
+    const body = '{"error":"model \'qwen3:8b:local\' not found"}'
+    await start([{ name: 'qwen3:8b' }], { endpoints: { '/api/chat': { kind: 'http', status: 404, body } } })
     expect(await failed(modelAt(stub.url))).toMatchObject({ cause: 'model_missing' })
   })
 })
 
 describe('where the cloud is allowed', () => {
   it('cloud models and aliases are used, under their own names', async () => {
-    await start([{ name: 'gpt-oss:120b-cloud', way: 'D' }, { name: 'notes', way: 'D', remote_host: 'https://ollama.com:443' }], { policy: 'cloud' })
-    const model = modelAt(stub.url)
-    for (const name of ['gpt-oss:120b-cloud', 'notes']) expect((await reply(model, request({ model: name, allow_cloud: true }))).text).toBe('ok')
-    expect(stub.chats.map((chat) => chat.model)).toEqual(['gpt-oss:120b-cloud', 'notes'])
+    const names = ['gpt-oss:120b-cloud', 'notes']
+    await start(names.map((name) => ({ name, way: 'D' })), { policy: 'cloud' })
+    for (const name of names) expect((await reply(modelAt(stub.url), request({ model: name, allow_cloud: true }))).text).toBe('ok')
+    expect(stub.chats.map((chat) => chat.model)).toEqual(names)
   })
 })
 

@@ -1,5 +1,6 @@
 /* What the driver asks of Ollama and how it reads the answers, against the strict stub; the plain part also against a real server. */
 import { request as httpRequest } from 'node:http'
+import type { ModelMessage } from '../../core/model/model'
 import { startStrictOllama, type StrictOllama, type StubCall, type StubOptions, type StubReply } from '../support/strict-ollama'
 import { answered, ask, conversation, failed, modelAt, offer, reply, request, user } from '../support/strict-ollama/requests'
 
@@ -64,8 +65,8 @@ describe('a request', () => {
 
   it('pairs every call with its result by name and by a short id of ours', async () => {
     await start(undefined)
-    const messages = conversation(user('Go.'), ...answered('files::read', { path: 'a' }, 'text of a'), ...answered('files::remove', {}, 'gone', { is_error: true }))
-    await reply(modelAt(stub.url), request({ messages, functions: [offer('files::read')] }))
+    const [read, removed] = [answered('files::read', { path: 'a' }, 'text of a'), answered('files::remove', {}, 'gone', { is_error: true })]
+    await reply(modelAt(stub.url), request({ messages: conversation(user('Go.'), ...read, ...removed), functions: [offer('files::read')] }))
     const sent = stub.chats[0]?.messages ?? []
     const id = sent[2]?.tool_calls?.[0]?.id
     expect(id).toMatch(/^[a-z0-9]{9}$/)
@@ -75,9 +76,9 @@ describe('a request', () => {
 
   it('carries the result of a call that a model invented', async () => {
     await start(undefined)
-    const messages = conversation(user('Go.'), ...answered('no such<|channel|>name', {}, 'There is no such function.'), ...answered('', {}, 'Nor this.'))
+    const messages = conversation(user('Go.'), ...answered('no such<|channel|>name', {}, 'There is none.'), ...answered('', {}, 'Nor this.'))
     await reply(modelAt(stub.url), request({ messages }))
-    expect(stub.chats[0]?.messages.map((message) => message.tool_name)).toEqual([undefined, undefined, undefined, 'no_such__channel__name', undefined, 'unnamed'])
+    expect(stub.chats[0]?.messages.flatMap((message) => message.tool_name ?? [])).toEqual(['no_such__channel__name', 'unnamed'])
   })
 
   it('leaves no connection and no listener behind', async () => {
@@ -112,7 +113,8 @@ describe('thinking', () => {
   it('has levels for gpt-oss alone, and a highest one where the server knows it', async () => {
     const models = [{ name: 'gpt-oss:20b', architecture: 'gptoss', capabilities: ['completion', 'thinking'] }]
     await start(undefined, { models })
-    for (const thinking_level of ['minimal', 'medium', 'xhigh'] as const) await reply(modelAt(stub.url), request({ model: 'gpt-oss:20b', thinking_level }))
+    const levels = ['minimal', 'medium', 'xhigh'] as const
+    for (const thinking_level of levels) await reply(modelAt(stub.url), request({ model: 'gpt-oss:20b', thinking_level }))
     expect(stub.chats.map((chat) => chat.think)).toEqual(['low', 'medium', 'max'])
     await stub.stop()
     await start(undefined, { models, version: '0.12.11' })
@@ -122,39 +124,38 @@ describe('thinking', () => {
 
   it('goes back with the calls of the same run and with no older ones', async () => {
     await start(undefined, { models: [{ name: 'qwen3:8b', capabilities: ['completion', 'tools', 'thinking'] }] })
-    const messages = conversation(user('One.'), ...answered('files::read', {}, 'x', { thinking: 'old' }), user('Two.'), ...answered('files::read', {}, 'y', { thinking: 'new' }))
-    await reply(modelAt(stub.url), request({ messages, thinking_level: 'low' }))
-    expect(stub.chats[0]?.messages.map((message) => message.thinking).filter((thinking) => thinking !== undefined)).toEqual(['new'])
+    const run = (thinking: string): ModelMessage[] => [user('Look.'), ...answered('files::read', {}, 'x', { thinking })]
+    await reply(modelAt(stub.url), request({ messages: conversation(...run('old'), ...run('new')), thinking_level: 'low' }))
+    expect(stub.chats[0]?.messages.flatMap((message) => message.thinking ?? [])).toEqual(['new'])
   })
 })
 
 describe.each(ways)('run in way %s', (way) => {
   it.each(versions)('at version %s a call comes whole, goes back, and the answer follows', async (version) => {
-    await start([{ text: 'Let me look.', tool_calls: [{ name: 'files__read', arguments: { path: 'a & <b>', deep: { list: [1, '}'] } } }] }, { text: 'It says hello.' }], {
-      version, models: [{ name: 'qwen3:8b', way }],
-    })
+    const asks: StubReply = { text: 'Let me look.', tool_calls: [{ name: 'files__read', arguments: { path: 'a & <b>', deep: { list: [1, '}'] } } }] }
+    await start([asks, { text: 'It says hello.' }], { version, models: [{ name: 'qwen3:8b', way }] })
     const model = modelAt(stub.url)
     const functions = [offer('files::read')]
     const first = await reply(model, request({ functions }))
     expect(first).toMatchObject({ text: 'Let me look.', stop_reason: 'function_call', native_stop_reason: 'stop', warnings: [] })
-    expect(first.calls).toEqual([{
-      function_id: 'files::read', offered: true, arguments: { path: 'a & <b>', deep: { list: [1, '}'] } }, native_id: first.calls[0]?.native_id ?? null,
-    }])
-    const given = first.calls[0]?.arguments ?? {}
+    const given = { path: 'a & <b>', deep: { list: [1, '}'] } }
+    expect(first.calls).toMatchObject([{ function_id: 'files::read', offered: true, arguments: given }])
+    expect(first.calls[0]?.native_id ?? null).toEqual(version < '0.12.1' || version === '0.9.0' ? null : expect.any(String))
     const second = await reply(model, request({ functions, messages: conversation(user('Read.'), ...answered('files::read', given, 'hello')) }))
     expect(second).toMatchObject({ text: 'It says hello.', calls: [], stop_reason: 'end' })
     expect(second.usage.input).toBeGreaterThan(0)
     expect(second.usage.output).toBeGreaterThan(0)
   })
 
-  it.each<[string, Partial<StubReply>]>([['one chunk', {}], ['chunks of their own', { spread: 'apart' }], ['the last chunk', { calls_in_final: true }]])(
-    'several calls in %s come in order', async (_, more) => {
-      const tool_calls = ['a', 'b', 'c'].map((path) => ({ name: 'files__read', arguments: { path } }))
-      await start([{ tool_calls, ...more }], { version: '0.12.11', models: [{ name: 'qwen3:8b', way }] })
-      const { calls } = await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))
-      expect(calls.map((call) => call.arguments)).toEqual([{ path: 'a' }, { path: 'b' }, { path: 'c' }])
-      expect(new Set(calls.map((call) => call.native_id)).size).toBe(3)
-    })
+  it.each<[string, StubReply]>([
+    ['one chunk', {}], ['chunks of their own', { spread: 'apart' }], ['the last chunk', { calls_in_final: true }],
+  ])('several calls in %s come in order', async (_, more) => {
+    const tool_calls = ['a', 'b', 'c'].map((path) => ({ name: 'files__read', arguments: { path } }))
+    await start([{ tool_calls, ...more }], { version: '0.12.11', models: [{ name: 'qwen3:8b', way }] })
+    const { calls } = await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))
+    expect(calls.map((call) => call.arguments)).toEqual([{ path: 'a' }, { path: 'b' }, { path: 'c' }])
+    expect(new Set(calls.map((call) => call.native_id)).size).toBe(3)
+  })
 })
 
 describe('an answer', () => {
@@ -199,26 +200,30 @@ describe('an answer', () => {
   it('loses the channel behind a name only where the rest is exactly an offered name', async () => {
     expect(await readCall({ name: 'files__read<|channel|>analysis', arguments: {} })).toMatchObject({ function_id: 'files::read', offered: true })
     await stub.stop()
-    expect(await readCall({ name: 'assistant<|channel|>analysis', arguments: {} })).toMatchObject({ function_id: 'assistant<|channel|>analysis', offered: false })
+    const other = 'assistant<|channel|>analysis'
+    expect(await readCall({ name: other, arguments: {} })).toMatchObject({ function_id: other, offered: false })
   })
 
   it('that only writes a call as text asks for nothing', async () => {
     const written = 'Sure:\n```json\n{"name":"files__read","arguments":{"path":"a"}}\n```\n<tool_call>files__read</tool_call>'
     await start([{ text: written }])
-    expect(await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))).toMatchObject({ text: written, calls: [], stop_reason: 'end' })
+    const answer = await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))
+    expect(answer).toMatchObject({ text: written, calls: [], stop_reason: 'end' })
   })
 
   it('cut at the end of the window says length, and calls from before the cut are left out', async () => {
     await start([{ text: 'Once upon', done_reason: 'length' }])
     expect(await reply(modelAt(stub.url))).toMatchObject({ text: 'Once upon', stop_reason: 'length', native_stop_reason: 'length' })
     await stub.stop()
-    await start([{ tool_calls: [{ name: 'files__read', arguments: {} }], done_reason: 'length' }])
-    const cut = await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))
-    expect(cut).toMatchObject({ calls: [], stop_reason: 'length' })
-    expect(cut.warnings[0]).toMatch(/1 calls before the cut/)
+    const cut: StubReply = { tool_calls: [{ name: 'files__read', arguments: {} }], done_reason: 'length' }
+    const asked = request({ functions: [offer('files::read')] })
+    await start([cut])
+    const before = await reply(modelAt(stub.url), asked)
+    expect(before).toMatchObject({ calls: [], stop_reason: 'length' })
+    expect(before.warnings[0]).toMatch(/1 calls before the cut/)
     await stub.stop()
-    await start([{ tool_calls: [{ name: 'files__read', arguments: {} }], done_reason: 'length', calls_in_final: true }])
-    expect(await reply(modelAt(stub.url), request({ functions: [offer('files::read')] }))).toMatchObject({ stop_reason: 'function_call', native_stop_reason: 'length' })
+    await start([{ ...cut, calls_in_final: true }])
+    expect(await reply(modelAt(stub.url), asked)).toMatchObject({ calls: [{ offered: true }], stop_reason: 'function_call', native_stop_reason: 'length' })
   })
 
   it('without text and calls is an empty reply with a warning', async () => {
@@ -265,7 +270,7 @@ describe('names', () => {
   })
 })
 
-/** What holds on any server. `ollama pull qwen3:0.6b && OLLAMA_TEST_URL=http://127.0.0.1:11434 OLLAMA_TEST_MODEL=qwen3:0.6b` runs it on a real one. */
+/** What holds on any server; on a real one too where OLLAMA_TEST_URL names it, with the model OLLAMA_TEST_MODEL, else the first that fits. */
 const servers: [string, () => Promise<{ url: string; model: string }>][] = [['the stub', async () => {
   await start((chat) => (chat.messages.at(-1)?.content.includes('count') === true
     ? { text: 'one two three four five six seven eight nine ten', chunk_ms: 50 }
@@ -276,7 +281,8 @@ const real = process.env['OLLAMA_TEST_URL']
 if (real !== undefined) {
   servers.push(['a real server', async () => {
     await start(undefined)
-    return { url: real, model: process.env['OLLAMA_TEST_MODEL'] ?? (await modelAt(real).probe()).models.find((model) => model.functions)?.name ?? '' }
+    const { models } = await modelAt(real).probe()
+    return { url: real, model: process.env['OLLAMA_TEST_MODEL'] ?? models.find((model) => model.functions)?.name ?? '' }
   }])
 }
 

@@ -17,7 +17,7 @@ type Event = (typeof events)[number]
 /** Short things that happen between runs of a worker, or inside a model or function call. */
 type Happening =
   | { readonly kind: 'message'; readonly session: number; readonly plan: boolean }
-  | { readonly kind: 'trigger'; readonly call: number }
+  | { readonly kind: 'trigger'; readonly call: number; readonly session: number }
   | { readonly kind: 'stop'; readonly pick: number }
   | { readonly kind: 'decide'; readonly pick: number; readonly approve: boolean }
   | { readonly kind: 'clock'; readonly ms: number }
@@ -29,6 +29,7 @@ const menu: readonly Asked[] = [
   { function_id: 'shop::note', arguments: { text: 'n' } },
   { function_id: 'shop::refund', arguments: { order: 'A-1', amount: 20 } },
   { function_id: 'shop::set', arguments: { value: 3 } },
+  { function_id: 'shop::look_up', arguments: { order: 'broken' } },
   { function_id: 'shop::secret_drop', arguments: {} },
   { function_id: 'shop::refund', arguments: { order: 'A-1' } },
   { function_id: 'made_up', arguments: {} },
@@ -37,8 +38,8 @@ const menu: readonly Asked[] = [
 
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('message' as const), session: fc.nat(1), plan: fc.boolean() }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('trigger' as const), call: fc.nat(menu.length - 1) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('stop' as const), pick: fc.nat(5) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('trigger' as const), call: fc.nat(menu.length - 1), session: fc.nat(1) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('stop' as const), pick: fc.nat(5) }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('decide' as const), pick: fc.nat(5), approve: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('clock' as const), ms: fc.constantFrom(1, 60_000, 25 * 3_600_000, 8 * 24 * 3_600_000) }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'steal' as const }) },
@@ -53,7 +54,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 )
 const scenario = fc.record({
   replies: fc.array(fc.array(fc.nat(menu.length - 1), { maxLength: 3 }), { minLength: 1, maxLength: 4 }),
-  actions: fc.array(action, { minLength: 3, maxLength: 14 }),
+  actions: fc.array(action, { minLength: 4, maxLength: 16 }),
 })
 
 const met = new Map<string, number>()
@@ -75,6 +76,7 @@ class Player {
   /** What was said, to be found exactly once in the end. */
   readonly said: string[] = []
   running: string | null = null
+  private serial = 0
 
   constructor(private readonly world: World) {}
 
@@ -83,7 +85,7 @@ class Player {
     switch (it.kind) {
       case 'message': {
         const known = this.sessions[it.session]
-        const text = `message ${String(this.said.length)}.`
+        const text = `message ${String((this.serial += 1))}.`
         if (known !== null && known !== undefined) await this.noteSession('message', known)
         const sent = await world.harness.send({ message: text, ...(known ? { session_id: known } : {}), options: { mode: it.plan ? 'plan' : 'agent' } }, world.caller)
         this.said.push(text)
@@ -94,7 +96,9 @@ class Player {
       case 'trigger': {
         const asked = menu[it.call]
         if (asked === undefined) return
-        const started = await world.harness.trigger({ call: asked }, world.caller)
+        const known = this.sessions[it.session]
+        const started = await world.harness.trigger({ call: asked, ...(known ? { session_id: known } : {}) }, world.caller)
+        this.sessions[it.session] = started.session_id
         this.turns.push(started.turn_id)
         return
       }
@@ -158,11 +162,15 @@ async function noteIfRunning(world: World, turnId: string): Promise<void> {
   if (row?.status === 'running') await note(world, 'lease_loss', turnId)
 }
 
-/** Runs what is left to its end: nobody decides any more, and in the end time is up. */
+/** Runs what is left to its end: nobody decides any more, and time runs out. */
 async function settle(player: Player, world: World): Promise<void> {
-  for (const wait of [0, 25 * 3_600_000, 8 * 24 * 3_600_000]) {
-    world.pass(wait)
+  for (let waits = 0; ; waits += 1) {
     for (let guard = 0; await player.work(null, []); guard += 1) if (guard > 300) throw new Error('turns never come to rest')
+    const left = await world.rows('SELECT turn_id FROM turns WHERE finished_at IS NULL')
+    if (left.length === 0) return
+    // what is parked waits for a person: each of the turns of a session in its turn
+    if (waits > 40) throw new Error('turns never end')
+    world.pass(25 * 3_600_000)
   }
 }
 
@@ -234,8 +242,11 @@ const states = [
 function unreachable(state: string, event: Event): string | null {
   if (state === 'turn:waiting_approval') return 'executions are admitted at once: there are no admission checks yet'
   if (state === 'call:pending' || state === 'call:timed_out') return 'no function answers later yet'
+  if (state === 'turn:queued' && event === 'decision') return 'a queued turn has asked no question yet'
+  if (state === 'call:proposed' && event === 'decision') return 'a call is proposed and judged in one commit, but for that of a function turn, which asks nothing before'
   if (event === 'lease_loss') {
     if (state.startsWith('turn:') && state !== 'turn:running') return 'only a running turn has a lease'
+    if (state === 'approval:cancelled') return 'approvals are cancelled in the commit that ends their turn, which then has no lease'
   }
   return null
 }

@@ -105,7 +105,7 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
         sent.push(call)
         await inside('function')
         if (signal.aborted) return { kind: 'cut', message: 'The call was stopped.' }
-        return { kind: 'answered', value: { ok: true }, is_error: false }
+        return { kind: 'answered', value: { ok: true }, is_error: call.arguments['order'] === 'broken' }
       },
     }),
     validateArguments,

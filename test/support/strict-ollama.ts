@@ -42,9 +42,9 @@ export interface StrictOllama {
    * To be called when what asked has been stopped: a connection still open 250 ms later is a violation, and so is any request from now
    * until `resumed`.
    */
-  stopped(): Promise<void>
-  resumed(): void
-  stop(): Promise<void>
+  readonly stopped: () => Promise<void>
+  readonly resumed: () => void
+  readonly stop: () => Promise<void>
 }
 
 export async function startStrictOllama(options: StubOptions): Promise<StrictOllama> {

@@ -24,11 +24,13 @@ export function request(more: Partial<ModelRequest> = {}): ModelRequest {
 }
 
 /** A call with its result, as the conversation holds them. */
-export function answered(functionId: string, given: { [key: string]: Json }, text: string, more: { thinking?: string; is_error?: boolean } = {}): ModelMessage[] {
-  const call_id = `c_${functionId}`
+export function answered(
+  function_id: string, given: { [key: string]: Json }, text: string, more: { thinking?: string; is_error?: boolean } = {},
+): ModelMessage[] {
+  const call_id = `c_${function_id}`
   return [
-    { role: 'assistant', text: '', thinking: more.thinking ?? null, calls: [{ call_id, function_id: functionId, arguments: given }] },
-    { role: 'function_result', call_id, function_id: functionId, text, is_error: more.is_error ?? false },
+    { role: 'assistant', text: '', thinking: more.thinking ?? null, calls: [{ call_id, function_id, arguments: given }] },
+    { role: 'function_result', call_id, function_id, text, is_error: more.is_error ?? false },
   ]
 }
 

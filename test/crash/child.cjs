@@ -1,0 +1,197 @@
+'use strict'
+/*
+ * The process that is killed: the built core on a home, with the scripted model and real HTTP functions, a person's steps, and the one
+ * place where it ends itself with a real SIGKILL. Started again on the same home it does the same steps again, as a client would that got
+ * no answer. Usage: node child.cjs PLAN.json; the plan's form stands in test/support/crash-child.ts. Prints one JSON line when it is done.
+ */
+const { createPrivateKey } = require('node:crypto')
+const { appendFileSync, readFileSync, writeSync } = require('node:fs')
+const { performance } = require('node:perf_hooks')
+const Database = require('better-sqlite3')
+
+const plan = JSON.parse(readFileSync(process.argv[2], 'utf8'))
+const { openHarness, openHome, signDecision } = require(`${plan.core}/index.js`)
+const { parseScript, scriptedModel } = require(`${plan.core}/model/scripted.js`)
+
+/** How long a turn may take that has all it needs; whoever takes longer is wedged. */
+const patienceMs = 20_000
+const kill = plan.kill ?? { at: 'nowhere' }
+
+function die(where) {
+  appendFileSync(plan.trace, `${JSON.stringify({ killed: where })}\n`)
+  process.kill(process.pid, 'SIGKILL')
+  for (;;);
+}
+
+// ------------------------------------------------------------------ where it can die
+
+/** Counts the statements inside transactions, of the driver itself, so that it can die between two of them. */
+let statements = 0
+if (kill.at === 'statement') {
+  const { prepare } = Database.prototype
+  Database.prototype.prepare = function (text) {
+    const statement = prepare.call(this, text)
+    const { run } = statement
+    statement.run = (...values) => {
+      if (this.inTransaction) {
+        statements += 1
+        if (statements === kill.number) die(`before statement ${statements}: ${text.slice(0, 60)}`)
+      }
+      const done = run.apply(statement, values)
+      if (this.inTransaction && statements === kill.number - 0.5) die(`after statement ${statements}: ${text.slice(0, 60)}`)
+      return done
+    }
+    return statement
+  }
+}
+
+const commits = []
+/** Commits that say something of a turn, and all of them. */
+const counts = { turn: 0, any: 0 }
+
+function wrapConnection(connection) {
+  return {
+    ...connection,
+    async atomically(given) {
+      const label = labelOf(given)
+      counts.any += 1
+      if (label.startsWith('turn: ')) counts.turn += 1
+      const isIt = kill.at === 'commit' && (kill.label === undefined ? (kill.of === 'any' || label.startsWith('turn: ')) && counts[kill.of] === kill.number : label.includes(kill.label))
+      if (isIt && kill.when === 'before') die(`before commit: ${label}`)
+      await connection.atomically(given)
+      commits.push(label)
+      if (isIt && kill.when === 'after') die(`after commit: ${label}`)
+    },
+  }
+}
+
+/** What a commit says, by the changes it puts on record; for the others what they are. */
+function labelOf(given) {
+  const types = given.flatMap(({ text, values }) => (text.startsWith('INSERT INTO audit_events') ? JSON.parse(values[4]).map((change) => change.type) : []))
+  if (types.length > 0) return `${types.every((type) => type === 'deployment.opened' || type === 'authority.loaded') ? 'deployment' : 'turn'}: ${types.join(' ')}`
+  if (given.some(({ text }) => text.includes('INTO migrations'))) return `migration ${given[1].values[0]}`
+  const table = /\b(workers|checkpoints)\b/.exec(given[0].text)?.[1] ?? given[0].text
+  return `${given[0].text.split(' ')[0].toLowerCase()} ${table}`
+}
+
+const sentTo = new Set()
+
+function wrapSource(source) {
+  return {
+    async call(call, signal) {
+      const isIt = kill.at === 'function' && kill.function_id === call.entry.id
+      if (isIt && kill.when === 'before') die(`before the request of ${call.entry.id}`)
+      sentTo.add(call.entry.id)
+      const outcome = await source.call(call, signal)
+      if (isIt && kill.when === 'after') die(`after the answer of ${call.entry.id}`)
+      return outcome
+    },
+  }
+}
+
+function tracedModel() {
+  const model = scriptedModel(parseScript(JSON.stringify(plan.script)))
+  return {
+    ...model,
+    async generate(request, signal) {
+      appendFileSync(plan.trace, `${JSON.stringify({ asked: request.messages })}\n`)
+      if (kill.at === 'model') die('inside a model call')
+      return model.generate(request, signal)
+    },
+  }
+}
+
+// ------------------------------------------------------------------ a person's steps
+
+const log = {
+  debug: () => undefined, info: () => undefined,
+  warn: (fields, text) => writeSync(2, `${text} ${JSON.stringify(fields)}\n`),
+  error: (fields, text) => writeSync(2, `${text} ${JSON.stringify(fields)} ${fields.cause?.stack ?? ''}\n`),
+}
+
+/** By the key of the step that began it. */
+const turns = new Map()
+
+async function main() {
+  const from = performance.now()
+  const home = await openHome(plan.folder)
+  const harness = await openHarness({ home, env: {}, log, program: 'serve', worker: true, model: tracedModel(), wrapConnection, wrapSource })
+  const caller = harness.localCaller('crash-test')
+  await until(() => harness.workerState().state === 'working')
+  const tookOverMs = Math.round(performance.now() - from)
+  for (const step of plan.steps) await perform[step.do](step, harness, caller)
+  const views = {}
+  for (const [key, { turn_id }] of turns) views[key] = await harness.status({ turn_id }, caller)
+  const audit = await harness.verify_audit({}, caller)
+  await harness.close()
+  writeSync(1, `${JSON.stringify({ commits, statements, took_over_ms: tookOverMs, turns: views, audit })}\n`)
+}
+
+const isOver = (view) => ['completed', 'failed', 'cancelled'].includes(view.state)
+
+const perform = {
+  async send({ key, message, session_of: sessionOf }, harness, caller) {
+    const session = sessionOf === undefined ? {} : { session_id: turns.get(sessionOf).session_id }
+    turns.set(key, await harness.send({ message, idempotency_key: key, ...session }, caller))
+  },
+  async trigger({ key, function_id, arguments: given }, harness, caller) {
+    turns.set(key, await harness.trigger({ call: { function_id, arguments: given }, idempotency_key: key, wait_seconds: 0 }, caller))
+  },
+  /** Every question of the turn, until it is over. */
+  async decide({ of, decision }, harness, caller) {
+    for (;;) {
+      const view = await look(of, harness, caller)
+      if (isOver(view)) return
+      for (const { approval_id } of view.approvals.filter((approval) => approval.status === 'pending')) await decideOne(approval_id, decision, harness, caller)
+      if (view.state === 'held') await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  },
+  async stop({ of }, harness, caller) {
+    const { session_id, turn_id } = turns.get(of)
+    await harness.stop({ session_id, turn_id }, caller)
+  },
+  /** Until a call of the function is under way, or the turn is past it. */
+  async until_sent({ of, function_id }, harness, caller) {
+    const { turn_id } = turns.get(of)
+    await until(async () => sentTo.has(function_id) || isOver(await harness.status({ turn_id }, caller)))
+  },
+  async until_held({ of }, harness, caller) {
+    await until(async () => (await look(of, harness, caller)).state !== 'working')
+  },
+  /** Until every turn of the database is over. */
+  async until_over(_step, harness) {
+    await until(async () => {
+      const { turns: byStatus } = await harness.overview()
+      return ['queued', 'running', 'awaiting_functions', 'waiting_approval'].every((status) => (byStatus[status] ?? 0) === 0)
+    })
+  },
+  wait: ({ ms }) => new Promise((resolve) => setTimeout(resolve, ms)),
+}
+
+async function look(key, harness, caller) {
+  return harness.status({ turn_id: turns.get(key).turn_id, wait_seconds: 10 }, caller)
+}
+
+async function decideOne(approvalId, decision, harness, caller) {
+  const approval = await harness.get_approval({ approval_id: approvalId }, caller)
+  const reason = decision === 'reject' ? 'Not without a receipt.' : null
+  const facts = { decision, approver: 'alice', decided_at: Date.now(), reason, channel: 'command_line' }
+  const signed = signDecision(createPrivateKey(plan.approver_key), approval.approval_digest, facts)
+  try {
+    await harness.decide_approval({ approval_id: approvalId, ...signed }, caller)
+  } catch (error) {
+    if (error.code !== 'approval_closed') throw error
+  }
+}
+
+async function until(holds) {
+  for (const end = performance.now() + patienceMs; !(await holds()); ) {
+    if (performance.now() > end) throw new Error(`wedged: not reached within ${patienceMs} ms: ${holds}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+main().catch((error) => {
+  writeSync(2, `${error.stack}\n`)
+  process.exit(3)
+})

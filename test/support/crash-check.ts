@@ -1,0 +1,236 @@
+/*
+ * What must be true of a home after a crash: looked at in the rows themselves, in what the functions' server saw and in what the model was
+ * told, never by asking the code that is under test. Each finding names the promise that it breaks.
+ */
+import Database from 'better-sqlite3'
+import { createPublicKey, verify } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import path from 'node:path'
+import { signedBytes, type SignedDecision } from '../../core/approvals/approval'
+import { canonical } from '../../core/digest'
+import { openHomeReadOnly } from '../../core/home'
+import { verifyDatabase } from '../../core/verify-database'
+import { copyDatabase, type ChildEnd, type CrashHome, type TracedMessage } from './crash-child'
+import type { ScriptedTurn } from './crash-scripts'
+import type { SeenRequest } from './counting-server'
+
+export interface Finding {
+  readonly promise: string
+  readonly text: string
+}
+
+interface CallRow {
+  readonly call_id: string
+  readonly turn_id: string
+  readonly function_id: string
+  readonly status: string
+  readonly attempts: number
+  readonly approval_id: string | null
+  readonly arguments: string
+  readonly result: string | null
+}
+
+interface TurnRow {
+  readonly turn_id: string
+  readonly kind: string
+  readonly status: string
+  readonly reason: string | null
+  readonly park: string | null
+}
+
+interface ApprovalRow {
+  readonly approval_id: string
+  readonly call_id: string
+  readonly status: string
+  readonly approval_digest: string
+  readonly decided: string | null
+}
+
+export interface Rows {
+  readonly schema: number
+  readonly turns: readonly TurnRow[]
+  readonly calls: readonly CallRow[]
+  readonly approvals: readonly ApprovalRow[]
+  /** Texts of the messages of users. */
+  readonly said: readonly string[]
+  readonly unread: number
+  readonly worker: { readonly pid: number; readonly lease_until: number } | null
+}
+
+const nothing: Rows = { schema: 0, turns: [], calls: [], approvals: [], said: [], unread: 0, worker: null }
+
+/** The rows as they lie on disk. */
+export function readRows(home: CrashHome): Rows {
+  const file = copyDatabase(home)
+  if (file === null) return nothing
+  const database = new Database(file)
+  try {
+    const all = (text: string): unknown[] => database.prepare(text).all()
+    if (all(`SELECT name FROM sqlite_master WHERE name = 'migrations'`).length === 0) return nothing
+    const schema = (all('SELECT MAX(number) AS number FROM migrations')[0] as { number: number | null }).number ?? 0
+    if (schema === 0) return nothing
+    return {
+      schema,
+      turns: all('SELECT turn_id, kind, status, reason, park FROM turns ORDER BY created_at') as TurnRow[],
+      calls: all(`SELECT c.call_id, c.turn_id, c.function_id, c.status, c.attempts, c.approval_id, a.text AS arguments, r.text AS result
+        FROM calls c JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`) as CallRow[],
+      approvals: all('SELECT approval_id, call_id, status, approval_digest, decided FROM approval_requests') as ApprovalRow[],
+      said: all(`SELECT k.text FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.role = 'user'`).map((row) => (row as { text: string }).text),
+      unread: all('SELECT * FROM inbox WHERE fate IS NULL').length,
+      worker: (all('SELECT pid, lease_until FROM workers')[0] ?? null) as Rows['worker'],
+    }
+  } finally {
+    database.close()
+    rmSync(path.dirname(file), { recursive: true, force: true })
+  }
+}
+
+const traits = (functionId: string): 'read' | 'idempotent' | 'write' =>
+  functionId === 'shop::look_up' || functionId === 'shop::secret' ? 'read' : functionId === 'shop::set' ? 'idempotent' : 'write'
+const needsApproval = (functionId: string): boolean => functionId === 'shop::refund' || functionId === 'shop::transfer'
+const functionOf = (home: CrashHome, request: SeenRequest): string => `shop::${request.path.slice(home.pathOf('shop::').length)}`
+
+/** What must be true at every moment, so also between a death and the next start. */
+export function checkAlways(home: CrashHome, rows: Rows): Finding[] {
+  return [...checkRequests(home, rows), ...checkDoubles(home)]
+}
+
+function checkRequests(home: CrashHome, rows: Rows): Finding[] {
+  return home.requests().flatMap((request) => {
+    const functionId = functionOf(home, request)
+    const call = rows.calls.find((candidate) => candidate.call_id === request.call_id)
+    const unallowed = (text: string): Finding[] => [{ promise: 'crash.nothing-unallowed', text: `${functionId} was sent ${text}` }]
+    if (call === undefined) return unallowed('for a call that is not in the database')
+    if (call.function_id !== functionId || canonical(JSON.parse(call.arguments)) !== request.body) return unallowed('otherwise than asked for')
+    if (['proposed', 'held', 'denied', 'rejected', 'expired'].includes(call.status)) return unallowed(`although its call is ${call.status}`)
+    if (call.status === 'allowed' && traits(functionId) !== 'read') return [{ promise: 'write.started-first', text: `${functionId} was sent before it was on record as started` }]
+    return needsApproval(functionId) && !isApproved(home, call, rows) ? unallowed('without a signed approval') : []
+  })
+}
+
+function isApproved(home: CrashHome, call: CallRow, rows: Rows): boolean {
+  const approval = rows.approvals.find((candidate) => candidate.approval_id === call.approval_id && candidate.call_id === call.call_id)
+  if (approval?.status !== 'approved' || approval.decided === null) return false
+  const decided = JSON.parse(approval.decided) as SignedDecision
+  const bytes = signedBytes(approval.approval_digest, decided)
+  return decided.decision === 'approve' && verify(null, bytes, createPublicKey(home.key), Buffer.from(decided.signature, 'base64'))
+}
+
+/** A deed is asked for once by every script, so that two requests for it are two doings, whatever their ids. */
+function checkDoubles(home: CrashHome): Finding[] {
+  const findings: Finding[] = []
+  const deeds = new Map<string, SeenRequest[]>()
+  for (const request of home.requests()) deeds.set(`${request.path} ${request.body}`, [...(deeds.get(`${request.path} ${request.body}`) ?? []), request])
+  for (const [deed, requests] of deeds) {
+    const kind = traits(functionOf(home, requests[0]!))
+    if (kind === 'write' && requests.length > 1) findings.push({ promise: 'crash.no-double-write', text: `${deed} was sent ${requests.length} times` })
+    if (new Set(requests.map((request) => request.call_id)).size > 1) findings.push({ promise: 'crash.no-double-write', text: `${deed} was sent under several call ids` })
+  }
+  return findings
+}
+
+/** Ids of the calls that were under way when it died: of those that are no idempotent ones the outcome is unknown from now on. */
+export function cutCalls(rows: Rows): string[] {
+  return rows.calls.filter((call) => call.status === 'started' && traits(call.function_id) === 'write').map((call) => call.call_id)
+}
+
+/** What must be true when all is over. `cut` are the calls that were under way at the kills. */
+export async function checkEnd(home: CrashHome, end: ChildEnd, crash: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Promise<Finding[]> {
+  const { report } = end
+  if (report === null) return [{ promise: 'speed.zero-lost', text: `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}` }]
+  const rows = readRows(home)
+  const findings = [...checkAlways(home, rows), ...checkResults(rows), ...checkModel(home, rows, crash.cut), ...checkCalls(home, rows, crash), ...checkTurns(home, rows, { ...crash, report })]
+  const audit = await verifyDatabase(await openHomeReadOnly(home.folder))
+  if (audit.verdict !== 'good') findings.push({ promise: 'crash.chains-verify', text: `after the end the record is ${audit.verdict}: ${audit.could_not_tell.join(' ')}` })
+  for (const problem of [...audit.problems, ...report.audit.problems]) {
+    const isFold = problem.kind.startsWith('state_') || problem.kind === 'change_impossible'
+    findings.push({ promise: isFold ? 'crash.chains-fold' : 'crash.chains-verify', text: problem.text })
+  }
+  if (report.took_over_ms >= 5_000) findings.push({ promise: 'lease.dead-owner-replaced', text: `the place was taken over after ${report.took_over_ms} ms` })
+  return findings
+}
+
+function checkResults(rows: Rows): Finding[] {
+  return rows.calls.flatMap(({ status, result, function_id }) => {
+    const isSettled = ['denied', 'succeeded', 'failed', 'interrupted', 'rejected', 'expired'].includes(status)
+    return isSettled && result !== null ? [] : [{ promise: 'crash.one-result', text: `${function_id} is ${status} with ${result === null ? 'no' : 'a'} result` }]
+  })
+}
+
+/** In all that a model was ever told, every call has its one result right behind it; and it hears of each cut. */
+function checkModel(home: CrashHome, rows: Rows, cut: ReadonlySet<string>): Finding[] {
+  const requests = home.trace().flatMap((line) => ('asked' in line ? [line.asked] : []))
+  const findings = requests.flatMap(pairings)
+  const told = (callId: string): boolean =>
+    requests.some((messages) => messages.some((message) => message.role === 'function_result' && message.call_id === callId && message.text.includes('unknown_outcome')))
+  for (const call of rows.calls) {
+    const turn = rows.turns.find((candidate) => candidate.turn_id === call.turn_id)
+    if (!cut.has(call.call_id) || turn === undefined) continue
+    const isTold = turn.kind === 'function' || turn.status !== 'completed' ? (call.result ?? '').includes('unknown_outcome') : told(call.call_id)
+    if (!isTold) findings.push({ promise: 'write.cut-is-told', text: `nobody was told that the outcome of ${call.function_id} is unknown` })
+  }
+  return findings
+}
+
+function pairings(messages: readonly TracedMessage[]): Finding[] {
+  const wrong = (text: string): Finding[] => [{ promise: 'crash.one-result', text }]
+  const asked = messages.flatMap((message, index) => (message.calls ?? []).map(({ call_id }, place) => ({ call_id, behind: messages[index + 1 + place] })))
+  const results = messages.filter((message) => message.role === 'function_result').map((message) => message.call_id)
+  const loose = asked.filter(({ call_id, behind }) => behind?.role !== 'function_result' || behind.call_id !== call_id)
+  if (loose.length > 0) return wrong('the model was shown a call without its result right behind it')
+  return results.length === asked.length && new Set(results).size === results.length ? [] : wrong('the model was shown a result twice, or one of no call')
+}
+
+function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Finding[] {
+  const wrong = (text: string): Finding[] => [{ promise: 'crash.all-but-the-cut', text }]
+  const known = new Set<string>()
+  const findings = home.script.calls.flatMap(({ function_id, arguments: given, ends, orElse = [] }) => {
+    const calls = rows.calls.filter((call) => call.function_id === function_id && canonical(JSON.parse(call.arguments)) === canonical(given))
+    for (const call of calls) known.add(call.call_id)
+    const [call] = calls
+    if (call === undefined) return killed && orElse.includes('absent') ? [] : wrong(`${function_id} was never asked for`)
+    if (calls.length > 1) return [{ promise: 'crash.one-result', text: `${function_id} stands in ${calls.length} calls` }]
+    const expected = cut.has(call.call_id) ? ['interrupted'] : killed ? [ends, ...orElse] : [ends]
+    if (!expected.includes(call.status)) return wrong(`${function_id} is ${call.status}, not ${expected.join(' or ')}: ${call.result ?? ''}`)
+    const sent = home.requests(function_id).filter((request) => request.call_id === call.call_id).length
+    if (call.status === 'succeeded' && sent === 0) return wrong(`${function_id} is said to have succeeded and was never sent`)
+    return call.status === 'succeeded' && sent > 1 && traits(function_id) === 'idempotent' && call.attempts < 2
+      ? [{ promise: 'call.idempotent-resent', text: `${function_id} was sent ${sent} times, and the record tells of ${call.attempts}` }]
+      : []
+  })
+  return [...findings, ...rows.calls.filter((call) => !known.has(call.call_id)).flatMap((call) => wrong(`${call.function_id} was called though nobody asked for it`))]
+}
+
+interface TurnCheck {
+  readonly killed: boolean
+  readonly cut: ReadonlySet<string>
+  readonly report: NonNullable<ChildEnd['report']>
+}
+
+function checkTurns(home: CrashHome, rows: Rows, check: TurnCheck): Finding[] {
+  const findings: Finding[] = []
+  const lost = (text: string): void => { findings.push({ promise: 'speed.zero-lost', text }) }
+  for (const turn of rows.turns) {
+    const isOver = ['completed', 'failed', 'cancelled'].includes(turn.status)
+    if (isOver ? turn.reason === null : turn.park === null) findings.push({ promise: 'crash.terminal-or-parked', text: `a turn is ${turn.status} without a reason` })
+    if (!isOver) lost(`a turn is left ${turn.status}`)
+    const key = home.script.turns.find((candidate) => check.report.turns[candidate.key]?.turn_id === turn.turn_id)
+    const expected = endsOf(turn, key, rows, check)
+    if (!expected.includes(`${turn.status} ${String(turn.reason)}`)) lost(`a turn is ${turn.status} (${String(turn.reason)}), not ${expected.join(' or ')}`)
+  }
+  for (const { key } of home.script.turns) if (!rows.turns.some((turn) => turn.turn_id === check.report.turns[key]?.turn_id)) lost(`there is no turn for step ${key}`)
+  for (const step of home.script.steps) {
+    const count = step.do === 'send' ? rows.said.filter((text) => text.includes(step.message)).length : 1
+    if (count !== 1) lost(`a message stands ${count} times in the conversation`)
+  }
+  if (rows.unread > 0) lost(`${rows.unread} items of an inbox were never read`)
+  return findings
+}
+
+function endsOf(turn: TurnRow, key: ScriptedTurn | undefined, rows: Rows, { killed, cut }: TurnCheck): string[] {
+  const isCut = rows.calls.some((call) => call.turn_id === turn.turn_id && cut.has(call.call_id))
+  if (turn.kind === 'function' && isCut) return ['failed interrupted']
+  // one that no step began answers a message that came too late
+  const ends = key === undefined ? [['completed', 'done']] : [key.ends, ...(killed ? (key.orElse ?? []) : [])]
+  return ends.map((end) => end.join(' '))
+}

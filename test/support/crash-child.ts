@@ -1,0 +1,198 @@
+/*
+ * Starts test/crash/child.cjs on a home of its own, and sees how it ended. Everything it starts is in `living` until it is gone, so that
+ * a test can end what it left; every home is a folder of its own, removed at the end.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import type { AuditReport } from '../../core/audit/report'
+import type { TurnView } from '../../core/protocol/operations'
+import type { CrashScript, PersonStep } from './crash-scripts'
+import { startCountingServer, type CountingServer, type SeenRequest } from './counting-server'
+
+const root = path.join(__dirname, '../..')
+
+/** Where the child ends itself. Counting begins anew with every process. */
+export type Kill =
+  /** At the n-th commit, of those that say something of a turn or of any; or at the first whose label holds the text. */
+  | { readonly at: 'commit'; readonly when: 'before' | 'after'; readonly of: 'turn' | 'any'; readonly number: number }
+  | { readonly at: 'commit'; readonly when: 'before' | 'after'; readonly label: string }
+  /** Before the n-th statement inside a transaction; half a number more: after it. */
+  | { readonly at: 'statement'; readonly number: number }
+  /** When the request of a function would go out, or when its answer is there. */
+  | { readonly at: 'function'; readonly when: 'before' | 'after'; readonly function_id: string }
+  | { readonly at: 'model' }
+
+export interface ChildReport {
+  /** What every commit said, in order. */
+  readonly commits: readonly string[]
+  readonly statements: number
+  /** From opening the home until it ran the turns. */
+  readonly took_over_ms: number
+  /** By the key of the step that began them. */
+  readonly turns: Readonly<Record<string, TurnView>>
+  readonly audit: AuditReport
+}
+
+export interface ChildEnd {
+  readonly signal: NodeJS.Signals | null
+  readonly code: number | null
+  readonly report: ChildReport | null
+  readonly errors: string
+  /** From start to end. */
+  readonly ms: number
+}
+
+export interface Child {
+  readonly pid: number
+  readonly ended: Promise<ChildEnd>
+  kill(): void
+}
+
+/** A home with the configuration of the shop, whose functions lie under a path of their own on the counting server. */
+export interface CrashHome {
+  readonly folder: string
+  readonly databasePath: string
+  readonly script: CrashScript
+  readonly key: KeyObject
+  /** What of the server is this home's. */
+  readonly url: string
+  pathOf(functionId: string): string
+  requests(functionId?: string): readonly SeenRequest[]
+  start(options?: { readonly kill?: Kill; readonly steps?: readonly PersonStep[] }): Child
+  /** Starts and waits for the end. */
+  run(options?: { readonly kill?: Kill; readonly steps?: readonly PersonStep[] }): Promise<ChildEnd>
+  /** What the children wrote down, oldest first. */
+  trace(): readonly TraceLine[]
+  remove(): void
+}
+
+export type TraceLine = { readonly killed: string } | { readonly asked: readonly TracedMessage[] }
+
+export interface TracedMessage {
+  readonly role: 'system' | 'user' | 'assistant' | 'function_result'
+  readonly text: string
+  readonly call_id?: string
+  readonly calls?: readonly { readonly call_id: string; readonly function_id: string }[]
+}
+
+const living = new Set<ChildProcess>()
+const homes = new Set<CrashHome>()
+let server: CountingServer | null = null
+let number = 0
+
+/** The one server of a test file. */
+export async function crashServer(): Promise<CountingServer> {
+  server ??= await startCountingServer()
+  return server
+}
+
+/** Ends what still runs, by its pid, and removes everything. For afterAll. */
+export async function endCrashes(): Promise<void> {
+  for (const child of living) child.kill('SIGKILL')
+  for (const home of [...homes]) home.remove()
+  await server?.stop()
+  server = null
+}
+
+const built = process.env['CRASH_CORE'] ?? path.join(root, 'dist', 'core')
+
+/** The children run what ships: the build. One that is older than the sources would prove nothing. */
+function checkBuild(): void {
+  if (process.env['CRASH_CORE']) return
+  const { buildIsFresh } = jest.requireActual<{ buildIsFresh(): boolean }>('../../scripts/freshness.cjs')
+  if (!buildIsFresh()) throw new Error('dist/ is older than the sources; run "npm run build", or the tests by npm.')
+}
+
+const config = (publicKey: string, url: string): string => `
+deployment: d_00000000000000000000000000000000
+principals:
+  local: { roles: [owner], scopes: [turns:write, turns:read, identity:read, approvals:decide, admin] }
+approvers:
+  - { name: alice, public_key: "${publicKey}", roles: [approver] }
+policy:
+  functions: { allow: ["shop::*"], deny: ["shop::secret*"] }
+  rules:
+    - { id: harmless, functions: ["shop::note", "shop::slow", "shop::set"], effect: allow, reason: Harmless. }
+functions:
+${[
+  ['look_up', 'side_effects: read, risk: low'], ['refund', 'risk: high'], ['transfer', 'risk: high, approval_ttl: 1s'], ['note', 'risk: low'],
+  ['slow', 'risk: low'], ['set', 'risk: low, idempotent: true'], ['secret', 'side_effects: read, risk: low'],
+].map(([name, traits]) => `  shop::${name}: { description: ${name}., ${traits}, schema: { type: object }, http: { url: "${url}/${name}" } }`).join('\n')}
+`
+
+export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
+  checkBuild()
+  const shared = await crashServer()
+  number += 1
+  const prefix = `/home-${String(number)}`
+  const folder = mkdtempSync(path.join(tmpdir(), 'harness-crash-'))
+  const pair = generateKeyPairSync('ed25519')
+  const publicKey = pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+  const trace = path.join(folder, 'trace.jsonl')
+  writeFileSync(path.join(folder, 'harness.yaml'), config(publicKey, shared.url + prefix), { mode: 0o600 })
+  const pathOf = (functionId: string): string => `${prefix}/${functionId.replace('shop::', '')}`
+  let starts = 0
+  const home: CrashHome = {
+    folder, script, key: pair.privateKey, url: shared.url + prefix, pathOf,
+    databasePath: path.join(folder, 'harness.db'),
+    requests: (functionId) => shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
+    start({ kill, steps } = {}) {
+      starts += 1
+      const plan = path.join(folder, `plan-${String(starts)}.json`)
+      const approver_key = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
+      writeFileSync(plan, JSON.stringify({ core: built, folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null }))
+      return startChild(plan)
+    },
+    run: (options) => home.start(options).ended,
+    trace: () => (existsSync(trace) ? readFileSync(trace, 'utf8').trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as TraceLine) : []),
+    remove() {
+      homes.delete(home)
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  homes.add(home)
+  return home
+}
+
+function startChild(plan: string): Child {
+  const from = performance.now()
+  const child = spawn(process.execPath, [path.join(__dirname, '../crash/child.cjs'), plan], {
+    stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.cache', 'crash-compiled') },
+  })
+  living.add(child)
+  const output = { out: '', errors: '' }
+  child.stdout.on('data', (data: Buffer) => { output.out += data.toString() })
+  child.stderr.on('data', (data: Buffer) => { output.errors += data.toString() })
+  const ended = new Promise<ChildEnd>((resolve, reject) => {
+    child.on('error', reject)
+    // close, not exit: then all that it printed was read
+    child.on('close', (code, signal) => {
+      living.delete(child)
+      const report = code === 0 ? (JSON.parse(output.out) as ChildReport) : null
+      resolve({ signal, code, report, errors: output.errors, ms: Math.round(performance.now() - from) })
+    })
+  })
+  return { pid: child.pid ?? 0, ended, kill: () => { child.kill('SIGKILL') } }
+}
+
+/** The database as it lies there, copied, so that looking at it mends nothing. Null where there is none yet. Remove the folder after use. */
+export function copyDatabase(home: CrashHome): string | null {
+  if (!existsSync(home.databasePath)) return null
+  const folder = path.join(home.folder, 'looked-at')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  const copy = path.join(folder, 'harness.db')
+  for (const ending of ['', '-wal']) if (existsSync(home.databasePath + ending)) copyFileSync(home.databasePath + ending, copy + ending)
+  return copy
+}
+
+/** Works on all, so many side by side. */
+export async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  await Promise.all(Array.from({ length: lanes }, async () => {
+    for (const item of queue) await work(item)
+  }))
+}

@@ -1,0 +1,66 @@
+/* Runs one script again and again, killed each time at another place, and gathers what was broken. */
+import { checkAlways, checkEnd, cutCalls, readRows, type Finding } from './crash-check'
+import { crashServer, inLanes, makeCrashHome, type ChildEnd, type CrashHome, type Kill } from './crash-child'
+import type { CrashScript } from './crash-scripts'
+
+/** Two processors, and a child that waits half of its time. */
+const lanes = 3
+
+/** Everything, and not only what fits into `npm test`. */
+export const full = process.env['CRASH_FULL'] === '1'
+
+export interface MatrixResult {
+  readonly findings: readonly (Finding & { readonly at: string })[]
+  /** How many real kills. */
+  readonly kills: number
+  /** Where it died, as the children wrote it down. */
+  readonly places: readonly string[]
+  /** Requests that the functions got, of all runs. */
+  readonly requests: number
+}
+
+/** One run in which nobody is killed, and what was broken in it. */
+export async function runUnharmed(script: CrashScript): Promise<{ readonly end: ChildEnd; readonly findings: readonly Finding[] }> {
+  const home = await prepared(script)
+  const end = await home.run()
+  const findings = await checkEnd(home, end, { killed: false, cut: new Set() })
+  home.remove()
+  return { end, findings }
+}
+
+export async function prepared(script: CrashScript): Promise<CrashHome> {
+  const home = await makeCrashHome(script)
+  const server = await crashServer()
+  // time for a message to arrive while the turn is running
+  server.plan(home.pathOf('shop::look_up'), { kind: 'answer', delay_ms: 30 })
+  if (script.held !== undefined) server.hold(home.pathOf(script.held))
+  return home
+}
+
+/** `kills` of one run: the first start dies at the first one, the next start at the second; then it is left in peace. */
+export async function killAll(script: CrashScript, runs: readonly (readonly Kill[])[]): Promise<MatrixResult> {
+  const findings: MatrixResult['findings'][number][] = []
+  const places: string[] = []
+  let requests = 0
+  await inLanes(runs, lanes, async (kills) => {
+    const home = await prepared(script)
+    const cut = new Set<string>()
+    const here: Finding[] = []
+    for (const [index, kill] of kills.entries()) {
+      const died = await home.run({ kill })
+      // the second place may lie beyond what is left to do
+      if (died.signal !== 'SIGKILL' && index === 0) here.push({ promise: 'crash.around-commits', text: `it was not killed: ${died.errors}` })
+      const rows = readRows(home)
+      for (const callId of cutCalls(rows)) cut.add(callId)
+      here.push(...checkAlways(home, rows))
+    }
+    const end = await home.run()
+    here.push(...(await checkEnd(home, end, { killed: true, cut })))
+    const killed = home.trace().flatMap((line) => ('killed' in line ? [line.killed] : []))
+    places.push(...killed)
+    requests += home.requests().length
+    findings.push(...here.map((finding) => ({ ...finding, at: killed.join(', then ') })))
+    home.remove()
+  })
+  return { findings, kills: places.length, places, requests }
+}
