@@ -31,6 +31,8 @@ interface Stage {
   readonly shop: DemoShop | null
   readonly processes: HarnessProcess[]
   readonly say: Say
+  /** A signal came, and this process is about to exit. */
+  isLeaving(): boolean
 }
 
 /** Answers 0 only if all that the demo promises was seen. Throws `invalid_input` or `conflict` before anything was made. */
@@ -39,28 +41,29 @@ export async function runDemo({ decide: decision = 'approve', functionUrl, datab
     throw new HarnessError('invalid_input', '--function-url must be a whole http:// or https:// address without user name and password.')
   }
   if (database !== undefined) refuseUsed(database)
-  // leaving does what was registered for it: kills the child, removes the temporary home
-  for (const [signal, code] of [['SIGHUP', 129], ['SIGINT', 130], ['SIGTERM', 143]] as const) process.once(signal, () => process.exit(code))
+  const processes: HarnessProcess[] = []
+  const isLeaving = leaveOnSignals(processes)
   const say = startStory(`agent-harness demo: a refund is held, killed, decided (${decision}) and killed again.`)
   const shop = functionUrl === undefined ? await startDemoShop() : null
   try {
     const place = await makePlace(functionUrl ?? shop?.url ?? '', database)
-    say(`Home ${place.folder}, ${place.kept ? 'kept' : 'removed at the end'}. Approver "${approver}" with a new key. The model is a published script.`)
+    say(`Home ${place.folder}, ${place.kept ? 'kept' : 'removed at the end'}. Approver "${approver}" with a new key. The model: a script.`)
     say(`The shop: ${functionUrl ?? `${shop?.url ?? ''}, a little server of this demo`}`)
-    return await perform({ decision, place, caller: place.harness.localCaller('demo'), shop, processes: [], say })
+    return await perform({ decision, place, caller: place.harness.localCaller('demo'), shop, processes, say, isLeaving })
   } finally {
     await shop?.stop()
   }
 }
 
 async function perform(stage: Stage): Promise<ExitCode> {
-  const { processes, place: { folder, databasePath, kept, harness } } = stage
+  const { processes, place: { folder, databasePath, kept, harness }, isLeaving } = stage
   try {
     const holds = await play(stage)
     print('', holds ? 'All of it holds.' : 'Not all of it holds.')
     if (kept) print(`Look for yourself: ${invocationFor({ folder, database: databasePath })('audit verify')}`)
     return holds ? exitCodes.done : exitCodes.failed
   } catch (error) {
+    if (isLeaving()) return new Promise(() => undefined)
     if (!(error instanceof DemoFailure) && !isHarnessError(error)) throw error
     tell(`The demo failed. ${error.message}`, ...(kept ? [`${folder} is kept as it is; for another try name a file in another folder.`] : []))
     return exitCodes.failed
@@ -68,6 +71,18 @@ async function perform(stage: Stage): Promise<ExitCode> {
     await Promise.all(processes.map((one) => one.kill()))
     await harness.close()
   }
+}
+
+/** At a signal: first the child is gone, then this process, and with it the temporary home. */
+function leaveOnSignals(processes: readonly HarnessProcess[]): () => boolean {
+  let leaving = false
+  for (const [signal, code] of [['SIGHUP', 129], ['SIGINT', 130], ['SIGTERM', 143]] as const) {
+    process.once(signal, () => {
+      leaving = true
+      void Promise.all(processes.map((one) => one.kill())).then(() => process.exit(code))
+    })
+  }
+  return () => leaving
 }
 
 function isPlainUrl(text: string): boolean {
@@ -85,7 +100,7 @@ async function play(stage: Stage): Promise<boolean> {
   const { approval_id } = await heldCall(first, turn_id, stage)
   const { function_id, arguments: args, why, risk } = await harness.get_approval({ approval_id }, caller)
   say(`The model asks for ${function_id} ${JSON.stringify(args)}: a write, not idempotent, ${risk} risk.`)
-  say(`Policy holds it: ${why[0] ?? ''}`)
+  say(`Policy holds it: ${why.join(' ')}`)
   await first.kill()
   say(`SIGKILL to process ${String(first.pid)} while approval ${short(approval_id)} waits. Nothing was sent.`)
 
@@ -146,7 +161,7 @@ async function decide(approvalId: string, { decision, place: { harness, passphra
 /** Kills the process between the first byte of the shop's answer and the outcome on record. */
 async function killInside(running: HarnessProcess, { say }: Stage): Promise<void> {
   const status = await running.unlessItFails('The shop answers', running.answered)
-  if (status < 200 || status > 299) throw new DemoFailure(`The shop answered with HTTP ${String(status)}; the demo needs one that takes the refund (any 2xx).`)
+  if (status < 200 || status > 299) throw new DemoFailure(`The shop answered with HTTP ${String(status)}; the demo needs one that answers 2xx.`)
   say(`Process ${String(running.pid)} sent ${running.requests.join(', ')}, and the first byte of the answer is there (HTTP ${String(status)}).`)
   await running.kill()
 }

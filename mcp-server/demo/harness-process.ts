@@ -18,7 +18,7 @@ export const limitSeconds = 30
 export interface HarnessProcess {
   readonly pid: number
   /** It runs the turns. */
-  readonly ready: Promise<void>
+  readonly ready: Promise<unknown>
   /** HTTP status of the first answer to a call. */
   readonly answered: Promise<number>
   /** What was asked of others over HTTP, like `POST /refund`. */
@@ -35,11 +35,11 @@ export interface HarnessProcess {
 
 export function startHarnessProcess(databasePath: string): HarnessProcess {
   const child = fork(join(__dirname, 'child.js'), [databasePath], { execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  const ready = promised<void>()
+  const ready = promised<null>()
   const answered = promised<number>()
   const failed = promised<never>()
   // one that could not be started has no end
-  const gone = new Promise<void>((resolve) => { if (child.pid === undefined) resolve(); else child.once('exit', () => { resolve() }) })
+  const gone = child.pid === undefined ? Promise.resolve() : new Promise<void>((resolve) => { child.once('exit', () => { resolve() }) })
   const requests: string[] = []
   const end = (): void => { child.kill('SIGKILL') }
   // before what removes its files
@@ -48,10 +48,10 @@ export function startHarnessProcess(databasePath: string): HarnessProcess {
 
   child.on('message', (message) => {
     const report = message as Report
-    if (report.event === 'ready') ready.resolve()
+    if (report.event === 'ready') ready.resolve(null)
     else if (report.event === 'request') requests.push(report.what)
     else if (report.event === 'answer') answered.resolve(report.status)
-    else failed.reject(new DemoFailure(report.event === 'broken' ? `${name} could not start. ${report.message}` : `The shop gave no answer. ${report.message}`))
+    else failed.reject(new DemoFailure(`${report.event === 'broken' ? `${name} could not start.` : 'The shop gave no answer.'} ${report.message}`))
   })
   child.once('error', (error) => { failed.reject(new DemoFailure(`${name} could not be started: ${error.message}`)) })
   child.once('exit', (code, signal) => {

@@ -34,7 +34,8 @@ export async function proofsOf(evidence: Evidence): Promise<Proof[]> {
     { what: 'the one call', wanted: wanted.call, found: became, holds: view?.calls.length === 1 && became === wanted.call },
     { what: 'what the model was told', wanted: wanted.told, found: told, holds: told === wanted.told && view?.result === lastWords[decision] },
     {
-      what: 'the approval', wanted: `${wanted.approval} by ${approver}`, found: `${approval?.status ?? 'gone'} by ${approval?.decided_by ?? 'nobody'}`,
+      what: 'the approval', wanted: `${wanted.approval} by ${approver}`,
+      found: `${approval?.status ?? 'gone'} by ${approval?.decided_by ?? 'nobody'}`,
       holds: view?.approvals.length === 1 && approval?.status === wanted.approval && approval.decided_by === approver,
     },
     { what: 'the turn', wanted: 'completed', found: view?.state ?? 'gone', holds: view?.state === 'completed' },

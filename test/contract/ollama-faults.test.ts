@@ -134,7 +134,8 @@ describe('an error of Ollama', () => {
   })
 
   it.each([
-    '{"error":"boom"}', '{"error":{"message":"boom"}}', '{"error":null}', '{"error parsing tool call":"x"}', 'null', '[]', '"x"', '7', '{"message":', '\u0000',
+    '{"error":"boom"}', '{"error":{"message":"boom"}}', '{"error":null}', '{"error parsing tool call":"x"}', 'null', '[]', '"x"', '7', '{"message":',
+    '\u0000',
   ])('as the line %s in a stream ends the answer', async (line) => {
     expect(await failedWith({ kind: 'line', line, after: 2 })).toMatchObject({ kind: 'failure', error_kind: 'transient', cause: 'other' })
   })

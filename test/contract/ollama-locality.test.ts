@@ -76,7 +76,8 @@ describe('[ollama.local-or-cloud] where only local models are allowed', () => {
     await start([{ name: 'notes', turns_cloud: true }])
     const model = modelAt(stub.url)
     await failed(model, request({ model: 'notes' }))
-    expect(await failed(model, request({ model: 'notes' }))).toMatchObject({ cause: 'cloud', message: expect.stringContaining('is an alias') as string })
+    const again = await failed(model, request({ model: 'notes' }))
+    expect(again).toMatchObject({ cause: 'cloud', message: expect.stringContaining('is an alias') as string })
   })
 
   it.each([['0.17.7', 'qwen3:8b'], ['0.18.0', 'qwen3:8b:local'], ['0.33.0', 'qwen3:8b:local'], ['0.0.0', 'qwen3:8b']])(

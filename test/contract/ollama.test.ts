@@ -140,7 +140,7 @@ describe.each(ways)('run in way %s', (way) => {
     expect(first).toMatchObject({ text: 'Let me look.', stop_reason: 'function_call', native_stop_reason: 'stop', warnings: [] })
     const given = { path: 'a & <b>', deep: { list: [1, '}'] } }
     expect(first.calls).toMatchObject([{ function_id: 'files::read', offered: true, arguments: given }])
-    expect(first.calls[0]?.native_id ?? null).toEqual(version < '0.12.1' || version === '0.9.0' ? null : expect.any(String))
+    expect(first.calls[0]?.native_id ?? null).toEqual(['0.9.0', '0.12.0'].includes(version) ? null : expect.any(String))
     const second = await reply(model, request({ functions, messages: conversation(user('Read.'), ...answered('files::read', given, 'hello')) }))
     expect(second).toMatchObject({ text: 'It says hello.', calls: [], stop_reason: 'end' })
     expect(second.usage.input).toBeGreaterThan(0)
@@ -223,7 +223,8 @@ describe('an answer', () => {
     expect(before.warnings[0]).toMatch(/1 calls before the cut/)
     await stub.stop()
     await start([{ ...cut, calls_in_final: true }])
-    expect(await reply(modelAt(stub.url), asked)).toMatchObject({ calls: [{ offered: true }], stop_reason: 'function_call', native_stop_reason: 'length' })
+    const after = await reply(modelAt(stub.url), asked)
+    expect(after).toMatchObject({ calls: [{ offered: true }], stop_reason: 'function_call', native_stop_reason: 'length' })
   })
 
   it('without text and calls is an empty reply with a warning', async () => {

@@ -2,20 +2,40 @@
 /*
  * The process that is killed: the built core on a home, with the scripted model and real HTTP functions, a person's steps, and the one
  * place where it ends itself with a real SIGKILL. Started again on the same home it does the same steps again, as a client would that got
- * no answer. Usage: node child.cjs PLAN.json; the plan's form stands in test/support/crash-child.ts. Prints one JSON line when it is done.
+ * no answer. Usage: node child.cjs CORE, where CORE is the folder of the built core; it reads names of plans, one a line (their form
+ * stands in test/support/crash-child.ts), answers each with one line of JSON when it is done, and ends with its stdin.
  */
 const { createPrivateKey } = require('node:crypto')
 const { appendFileSync, readFileSync, writeSync } = require('node:fs')
 const { performance } = require('node:perf_hooks')
+const { createInterface } = require('node:readline')
 const Database = require('better-sqlite3')
 
-const plan = JSON.parse(readFileSync(process.argv[2], 'utf8'))
-const { openHarness, openHome, signDecision } = require(`${plan.core}/index.js`)
-const { parseScript, scriptedModel } = require(`${plan.core}/model/scripted.js`)
+const core = process.argv[2]
+const { openHarness, openHome, signDecision } = require(`${core}/index.js`)
+const { parseScript, scriptedModel } = require(`${core}/model/scripted.js`)
 
 /** How long a turn may take that has all it needs; whoever takes longer is wedged. */
 const patienceMs = 20_000
-const kill = plan.kill ?? { at: 'nowhere' }
+
+let plan = null
+let kill = { at: 'nowhere' }
+/** What was counted since the plan began. `turn`: commits that say something of a turn. */
+let counts = { statements: 0, turn: 0, any: 0 }
+let commits = []
+/** Functions that were called. */
+let sentTo = new Set()
+/** What the person began, by the key of its step. */
+let turns = new Map()
+
+function begin(name) {
+  plan = JSON.parse(readFileSync(name, 'utf8'))
+  kill = plan.kill ?? { at: 'nowhere' }
+  counts = { statements: 0, turn: 0, any: 0 }
+  commits = []
+  sentTo = new Set()
+  turns = new Map()
+}
 
 function die(where) {
   appendFileSync(plan.trace, `${JSON.stringify({ killed: where })}\n`)
@@ -25,38 +45,33 @@ function die(where) {
 
 // ------------------------------------------------------------------ where it can die
 
-/** Counts the statements inside transactions, of the driver itself, so that it can die between two of them. */
-let statements = 0
-if (kill.at === 'statement') {
-  const { prepare } = Database.prototype
-  Database.prototype.prepare = function (text) {
-    const statement = prepare.call(this, text)
-    const { run } = statement
-    statement.run = (...values) => {
-      if (this.inTransaction) {
-        statements += 1
-        if (statements === kill.number) die(`before statement ${statements}: ${text.slice(0, 60)}`)
-      }
-      const done = run.apply(statement, values)
-      if (this.inTransaction && statements === kill.number - 0.5) die(`after statement ${statements}: ${text.slice(0, 60)}`)
-      return done
-    }
-    return statement
+/** The statements inside transactions, of the driver itself, so that it can die between two of them. */
+const { prepare } = Database.prototype
+Database.prototype.prepare = function (text) {
+  const statement = prepare.call(this, text)
+  if (kill.at !== 'statement') return statement
+  const { run } = statement
+  statement.run = (...values) => {
+    if (!this.inTransaction) return run.apply(statement, values)
+    counts.statements += 1
+    const where = `statement ${counts.statements}: ${text.slice(0, 60)}`
+    if (counts.statements === kill.number) die(`before ${where}`)
+    const done = run.apply(statement, values)
+    if (counts.statements === kill.number - 0.5) die(`after ${where}`)
+    return done
   }
+  return statement
 }
-
-const commits = []
-/** Commits that say something of a turn, and all of them. */
-const counts = { turn: 0, any: 0 }
 
 function wrapConnection(connection) {
   return {
     ...connection,
     async atomically(given) {
       const label = labelOf(given)
+      const isTurn = label.startsWith('turn: ')
       counts.any += 1
-      if (label.startsWith('turn: ')) counts.turn += 1
-      const isIt = kill.at === 'commit' && (kill.label === undefined ? (kill.of === 'any' || label.startsWith('turn: ')) && counts[kill.of] === kill.number : label.includes(kill.label))
+      if (isTurn) counts.turn += 1
+      const isIt = kill.at === 'commit' && (kill.label === undefined ? (kill.of === 'any' || isTurn) && counts[kill.of] === kill.number : label.includes(kill.label))
       if (isIt && kill.when === 'before') die(`before commit: ${label}`)
       await connection.atomically(given)
       commits.push(label)
@@ -73,8 +88,6 @@ function labelOf(given) {
   const table = /\b(workers|checkpoints)\b/.exec(given[0].text)?.[1] ?? given[0].text
   return `${given[0].text.split(' ')[0].toLowerCase()} ${table}`
 }
-
-const sentTo = new Set()
 
 function wrapSource(source) {
   return {
@@ -109,10 +122,7 @@ const log = {
   error: (fields, text) => writeSync(2, `${text} ${JSON.stringify(fields)} ${fields.cause?.stack ?? ''}\n`),
 }
 
-/** By the key of the step that began it. */
-const turns = new Map()
-
-async function main() {
+async function run() {
   const from = performance.now()
   const home = await openHome(plan.folder)
   const harness = await openHarness({ home, env: {}, log, program: 'serve', worker: true, model: tracedModel(), wrapConnection, wrapSource })
@@ -124,7 +134,7 @@ async function main() {
   for (const [key, { turn_id }] of turns) views[key] = await harness.status({ turn_id }, caller)
   const audit = await harness.verify_audit({}, caller)
   await harness.close()
-  writeSync(1, `${JSON.stringify({ commits, statements, took_over_ms: tookOverMs, turns: views, audit })}\n`)
+  return { commits, statements: counts.statements, took_over_ms: tookOverMs, turns: views, audit }
 }
 
 const isOver = (view) => ['completed', 'failed', 'cancelled'].includes(view.state)
@@ -188,6 +198,14 @@ async function until(holds) {
   for (const end = performance.now() + patienceMs; !(await holds()); ) {
     if (performance.now() > end) throw new Error(`wedged: not reached within ${patienceMs} ms: ${holds}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+async function main() {
+  for await (const line of createInterface({ input: process.stdin })) {
+    begin(line)
+    const report = await run()
+    writeSync(1, `${JSON.stringify(report)}\n`)
   }
 }
 

@@ -10,7 +10,7 @@ import { signedBytes, type SignedDecision } from '../../core/approvals/approval'
 import { canonical } from '../../core/digest'
 import { openHomeReadOnly } from '../../core/home'
 import { verifyDatabase } from '../../core/verify-database'
-import { copyDatabase, type ChildEnd, type CrashHome, type TracedMessage } from './crash-child'
+import { copyDatabase, type RunEnd, type CrashHome, type TracedMessage } from './crash-child'
 import type { ScriptedTurn } from './crash-scripts'
 import type { SeenRequest } from './counting-server'
 
@@ -135,7 +135,7 @@ export function cutCalls(rows: Rows): string[] {
 }
 
 /** What must be true when all is over. `cut` are the calls that were under way at the kills. */
-export async function checkEnd(home: CrashHome, end: ChildEnd, crash: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Promise<Finding[]> {
+export async function checkEnd(home: CrashHome, end: RunEnd, crash: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Promise<Finding[]> {
   const { report } = end
   if (report === null) return [{ promise: 'speed.zero-lost', text: `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}` }]
   const rows = readRows(home)
@@ -204,7 +204,7 @@ function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: { readonly kil
 interface TurnCheck {
   readonly killed: boolean
   readonly cut: ReadonlySet<string>
-  readonly report: NonNullable<ChildEnd['report']>
+  readonly report: NonNullable<RunEnd['report']>
 }
 
 function checkTurns(home: CrashHome, rows: Rows, check: TurnCheck): Finding[] {

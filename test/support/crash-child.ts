@@ -7,6 +7,7 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { createInterface } from 'node:readline'
 import type { AuditReport } from '../../core/audit/report'
 import type { TurnView } from '../../core/protocol/operations'
 import type { CrashScript, PersonStep } from './crash-scripts'
@@ -36,19 +37,31 @@ export interface ChildReport {
   readonly audit: AuditReport
 }
 
-export interface ChildEnd {
+/** How a run ended: with a report, or with the death of its process. */
+export interface RunEnd {
+  readonly report: ChildReport | null
   readonly signal: NodeJS.Signals | null
   readonly code: number | null
-  readonly report: ChildReport | null
+  /** What it said on stderr. */
   readonly errors: string
-  /** From start to end. */
-  readonly ms: number
 }
 
-export interface Child {
-  readonly pid: number
-  readonly ended: Promise<ChildEnd>
+export interface RunOptions {
+  readonly kill?: Kill
+  /** Instead of the script's own. */
+  readonly steps?: readonly PersonStep[]
+}
+
+/**
+ * Runs homes one after the other in a process, and in the next one when that was killed: whatever goes on after a kill goes on in a process
+ * that was started after it.
+ */
+export interface Lane {
+  run(home: CrashHome, options?: RunOptions): Promise<RunEnd>
+  /** Kills the process that runs at the moment, from outside. */
   kill(): void
+  /** Lets the process end. */
+  end(): Promise<void>
 }
 
 /** A home with the configuration of the shop, whose functions lie under a path of their own on the counting server. */
@@ -61,9 +74,8 @@ export interface CrashHome {
   readonly url: string
   pathOf(functionId: string): string
   requests(functionId?: string): readonly SeenRequest[]
-  start(options?: { readonly kill?: Kill; readonly steps?: readonly PersonStep[] }): Child
-  /** Starts and waits for the end. */
-  run(options?: { readonly kill?: Kill; readonly steps?: readonly PersonStep[] }): Promise<ChildEnd>
+  /** Writes down what a run has to do; answers the name of that file. */
+  plan(options: RunOptions): string
   /** What the children wrote down, oldest first. */
   trace(): readonly TraceLine[]
   remove(): void
@@ -124,7 +136,6 @@ ${[
 `
 
 export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
-  checkBuild()
   const shared = await crashServer()
   number += 1
   const prefix = `/home-${String(number)}`
@@ -134,19 +145,18 @@ export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
   const trace = path.join(folder, 'trace.jsonl')
   writeFileSync(path.join(folder, 'harness.yaml'), config(publicKey, shared.url + prefix), { mode: 0o600 })
   const pathOf = (functionId: string): string => `${prefix}/${functionId.replace('shop::', '')}`
-  let starts = 0
+  let plans = 0
   const home: CrashHome = {
     folder, script, key: pair.privateKey, url: shared.url + prefix, pathOf,
     databasePath: path.join(folder, 'harness.db'),
     requests: (functionId) => shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
-    start({ kill, steps } = {}) {
-      starts += 1
-      const plan = path.join(folder, `plan-${String(starts)}.json`)
+    plan({ kill, steps }) {
+      plans += 1
+      const name = path.join(folder, `plan-${String(plans)}.json`)
       const approver_key = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
-      writeFileSync(plan, JSON.stringify({ core: built, folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null }))
-      return startChild(plan)
+      writeFileSync(name, JSON.stringify({ folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null }))
+      return name
     },
-    run: (options) => home.start(options).ended,
     trace: () => (existsSync(trace) ? readFileSync(trace, 'utf8').trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as TraceLine) : []),
     remove() {
       homes.delete(home)
@@ -157,25 +167,60 @@ export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
   return home
 }
 
-function startChild(plan: string): Child {
-  const from = performance.now()
-  const child = spawn(process.execPath, [path.join(__dirname, '../crash/child.cjs'), plan], {
-    stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.cache', 'crash-compiled') },
-  })
+export function crashLane(): Lane {
+  let child: RunningChild | null = null
+  return {
+    async run(home, options = {}) {
+      child ??= startChild()
+      const end = await child.run(home.plan(options))
+      if (end.report === null) child = null
+      return end
+    },
+    kill: () => child?.kill(),
+    async end() {
+      await child?.end()
+      child = null
+    },
+  }
+}
+
+interface RunningChild {
+  run(plan: string): Promise<RunEnd>
+  kill(): void
+  end(): Promise<void>
+}
+
+function startChild(): RunningChild {
+  checkBuild()
+  const env = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.cache', 'crash-compiled') }
+  const child = spawn(process.execPath, [path.join(__dirname, '../crash/child.cjs'), built], { stdio: 'pipe', env })
   living.add(child)
-  const output = { out: '', errors: '' }
-  child.stdout.on('data', (data: Buffer) => { output.out += data.toString() })
-  child.stderr.on('data', (data: Buffer) => { output.errors += data.toString() })
-  const ended = new Promise<ChildEnd>((resolve, reject) => {
-    child.on('error', reject)
-    // close, not exit: then all that it printed was read
+  let errors = ''
+  let settle: (end: RunEnd) => void = () => undefined
+  child.stderr.on('data', (data: Buffer) => { errors += data.toString() })
+  // one that dies cannot read what it is given any more
+  child.stdin.on('error', () => undefined)
+  createInterface({ input: child.stdout }).on('line', (line) => { settle({ report: JSON.parse(line) as ChildReport, signal: null, code: null, errors }) })
+  const ended = new Promise<void>((resolve) => {
+    // close, not exit: then all that it said was read
     child.on('close', (code, signal) => {
       living.delete(child)
-      const report = code === 0 ? (JSON.parse(output.out) as ChildReport) : null
-      resolve({ signal, code, report, errors: output.errors, ms: Math.round(performance.now() - from) })
+      settle({ report: null, signal, code, errors })
+      resolve()
     })
   })
-  return { pid: child.pid ?? 0, ended, kill: () => { child.kill('SIGKILL') } }
+  return {
+    run: (plan) => new Promise((resolve) => {
+      errors = ''
+      settle = resolve
+      child.stdin.write(`${plan}\n`)
+    }),
+    kill: () => child.kill('SIGKILL'),
+    async end() {
+      child.stdin.end()
+      await ended
+    },
+  }
 }
 
 /** The database as it lies there, copied, so that looking at it mends nothing. Null where there is none yet. Remove the folder after use. */
@@ -189,10 +234,12 @@ export function copyDatabase(home: CrashHome): string | null {
   return copy
 }
 
-/** Works on all, so many side by side. */
-export async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T) => Promise<void>): Promise<void> {
+/** Works on all, in so many lanes side by side. */
+export async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T, lane: Lane) => Promise<void>): Promise<void> {
   const queue = items.values()
   await Promise.all(Array.from({ length: lanes }, async () => {
-    for (const item of queue) await work(item)
+    const lane = crashLane()
+    for (const item of queue) await work(item, lane)
+    await lane.end()
   }))
 }

@@ -1,6 +1,6 @@
 /* Runs one script again and again, killed each time at another place, and gathers what was broken. */
 import { checkAlways, checkEnd, cutCalls, readRows, type Finding } from './crash-check'
-import { crashServer, inLanes, makeCrashHome, type ChildEnd, type CrashHome, type Kill } from './crash-child'
+import { crashLane, crashServer, inLanes, makeCrashHome, type CrashHome, type Kill, type RunEnd } from './crash-child'
 import type { CrashScript } from './crash-scripts'
 
 /** Two processors, and a child that waits half of its time. */
@@ -20,9 +20,11 @@ export interface MatrixResult {
 }
 
 /** One run in which nobody is killed, and what was broken in it. */
-export async function runUnharmed(script: CrashScript): Promise<{ readonly end: ChildEnd; readonly findings: readonly Finding[] }> {
+export async function runUnharmed(script: CrashScript): Promise<{ readonly end: RunEnd; readonly findings: readonly Finding[] }> {
   const home = await prepared(script)
-  const end = await home.run()
+  const lane = crashLane()
+  const end = await lane.run(home)
+  await lane.end()
   const findings = await checkEnd(home, end, { killed: false, cut: new Set() })
   home.remove()
   return { end, findings }
@@ -42,19 +44,19 @@ export async function killAll(script: CrashScript, runs: readonly (readonly Kill
   const findings: MatrixResult['findings'][number][] = []
   const places: string[] = []
   let requests = 0
-  await inLanes(runs, lanes, async (kills) => {
+  await inLanes(runs, lanes, async (kills, lane) => {
     const home = await prepared(script)
     const cut = new Set<string>()
     const here: Finding[] = []
     for (const [index, kill] of kills.entries()) {
-      const died = await home.run({ kill })
+      const died = await lane.run(home, { kill })
       // the second place may lie beyond what is left to do
       if (died.signal !== 'SIGKILL' && index === 0) here.push({ promise: 'crash.around-commits', text: `it was not killed: ${died.errors}` })
       const rows = readRows(home)
       for (const callId of cutCalls(rows)) cut.add(callId)
       here.push(...checkAlways(home, rows))
     }
-    const end = await home.run()
+    const end = await lane.run(home)
     here.push(...(await checkEnd(home, end, { killed: true, cut })))
     const killed = home.trace().flatMap((line) => ('killed' in line ? [line.killed] : []))
     places.push(...killed)

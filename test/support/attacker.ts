@@ -1,0 +1,97 @@
+/*
+ * One who may write the database and nothing else: no configuration, no key, no memory. Works on a second connection with triggers
+ * dropped and constraints ignored, and strikes in one transaction, so that a worker sees all of it or none.
+ */
+import Database from 'better-sqlite3'
+import { copyFileSync, rmSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Place } from './place'
+
+export type Value = string | number | null
+export type Row = Record<string, Value>
+
+export interface Attacker {
+  /** Runs a statement; answers how many rows it changed. */
+  run(text: string, ...values: readonly Value[]): number
+  rows(text: string, ...values: readonly Value[]): Row[]
+  /** The one row; fails when there is none. */
+  row(text: string, ...values: readonly Value[]): Row
+  insert(table: string, row: Row): void
+}
+
+/** Opens the place's file beside the harness. */
+function open<T>(file: string, work: (database: Database.Database) => T): T {
+  const database = new Database(file, { timeout: 10_000 })
+  try {
+    return work(database)
+  } finally {
+    database.close()
+  }
+}
+
+function attackerOn(database: Database.Database): Attacker {
+  const attacker: Attacker = {
+    run: (text, ...values) => database.prepare(text).run(...values).changes,
+    rows: (text, ...values) => database.prepare(text).all(...values) as Row[],
+    row(text, ...values) {
+      const row = attacker.rows(text, ...values)[0]
+      if (row === undefined) throw new Error(`no row for ${text}`)
+      return row
+    },
+    insert: (table, row) => {
+      const columns = Object.keys(row)
+      attacker.run(`INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`, ...Object.values(row))
+    },
+  }
+  return attacker
+}
+
+/** Strikes: all that `work` does becomes visible at once. */
+export function attack<T>(place: Pick<Place, 'home'>, work: (attacker: Attacker) => T): T {
+  return open(place.home.databasePath, (database) => {
+    database.pragma('foreign_keys = OFF')
+    database.pragma('ignore_check_constraints = ON')
+    return database.transaction(() => {
+      const triggers = database.prepare(`SELECT name FROM sqlite_master WHERE type = 'trigger'`).pluck().all() as string[]
+      for (const trigger of triggers) database.exec(`DROP TRIGGER ${trigger}`)
+      return work(attackerOn(database))
+    }).immediate()
+  })
+}
+
+/** Reads what the rows say. */
+export function look<T>(place: Pick<Place, 'home'>, work: (attacker: Pick<Attacker, 'rows' | 'row'>) => T): T {
+  return open(place.home.databasePath, (database) => work(attackerOn(database)))
+}
+
+/** A copy of the whole database as it is now; `restore` puts it in the place of the file, which nobody may have open. */
+export function copyDatabase(place: Pick<Place, 'home' | 'folder'>): { restore(): void } {
+  const file = place.home.databasePath
+  const copy = `${file}.older`
+  rmSync(copy, { force: true })
+  open(file, (database) => database.prepare('VACUUM INTO ?').run(copy))
+  return {
+    restore() {
+      for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true })
+      copyFileSync(copy, file)
+    },
+  }
+}
+
+/** Resolves when no turn has work left, by the rows: all are over, or parked with nothing new. Fails after 15 s: then something spins or is wedged. */
+export async function settled(place: Place, now: () => number = Date.now): Promise<void> {
+  const busy = `SELECT turn_id, status FROM turns WHERE finished_at IS NULL AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)`
+  const until = performance.now() + 15_000
+  for (let still = 0; still < 3;) {
+    const rows = look(place, (reader) => reader.rows(busy, now()))
+    still = rows.length === 0 ? still + 1 : 0
+    if (performance.now() > until) throw new Error(`never settled: ${JSON.stringify(rows)}`)
+    await wait(40)
+  }
+}
+
+/** What the record says was found. */
+export function tamperingFound(place: Pick<Place, 'home'>): string[] {
+  const texts = look(place, (reader) => reader.rows(`SELECT changes FROM audit_events WHERE chain = 'deployment' ORDER BY seq`))
+  return texts.flatMap(({ changes }) => (JSON.parse(String(changes)) as { type: string; what?: string }[]).flatMap(({ type, what }) => (type === 'tampering.found' ? [what ?? ''] : [])))
+}
