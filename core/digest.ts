@@ -46,9 +46,15 @@ export function seal(key: Buffer, kind: string, value: unknown): string {
   return createHmac('sha256', key).update(kind).update('\0').update(canonical(value)).digest('hex')
 }
 
+/** Never throws: what was edited into something that has no canonical form carries no seal. */
 export function sealHolds(key: Buffer, kind: string, value: unknown, given: string | null): boolean {
   if (given === null) return false
-  const expected = Buffer.from(seal(key, kind, value))
+  let expected: Buffer
+  try {
+    expected = Buffer.from(seal(key, kind, value))
+  } catch {
+    return false
+  }
   const actual = Buffer.from(given)
   return expected.length === actual.length && timingSafeEqual(expected, actual)
 }

@@ -1,12 +1,14 @@
 /* The operations on approvals. Deciding takes an approver's signature; who calls the operation is not who decides. */
-import { functionDigest, type Approval } from './approvals/approval'
+import { approvalDigest, functionDigest, type Approval } from './approvals/approval'
 import { decisionHolds } from './approvals/decide'
+import { sealHolds } from './digest'
 import { HarnessError, isHarnessError } from './errors'
+import { callSealFacts } from './turn/turn'
 import { operatorRole, type Caller } from './identity/principal'
 import type { Engine } from './engine/engine'
 import { argumentsOf, decisionSubject } from './engine/judge'
 import { newInboxItem } from './engine/steps/inbox'
-import { approvalView, parsed } from './harness-views'
+import { approvalView } from './harness-views'
 import type { HarnessParts } from './harness'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 
@@ -25,15 +27,22 @@ export async function listApprovals(input: ParsedOf<'list_approvals'>, caller: C
 export async function getApproval(input: ParsedOf<'get_approval'>, caller: Caller, parts: HarnessParts): Promise<OutputOf<'get_approval'>> {
   const approval = await visibleApproval(input.approval_id, caller, parts.engine)
   const call = await parts.engine.store.findCall(approval.call_id)
-  const entry = parts.engine.authority().functions.get(approval.function_id)
+  const authority = parts.engine.authority()
+  const entry = authority.functions.get(approval.function_id)
+  const args = call === null ? null : argumentsOf(call)
+  if (call === null || args === null || !sealHolds(parts.engine.sealKey, 'call', callSealFacts(call), call.seal)) {
+    throw new HarnessError('conflict', `The call that approval ${approval.approval_id} asks about was altered outside the harness. Do not decide it; run "agent-harness audit verify".`)
+  }
+  // of what is shown here, so that a signature stands for what its signer saw, whatever the rows said before or say later
+  const shown = entry === undefined ? approval.approval_digest : approvalDigest(authority.deployment, { ...approval, function_digest: functionDigest(entry, args) })
   return {
     ...approvalView(approval),
-    arguments: parsed(call?.arguments.text),
-    why: (call?.reasons ?? []).filter((reason) => reason.decisive).map((reason) => `${reason.text} (${reason.layer}, rule ${reason.rule})`),
+    arguments: args,
+    why: call.reasons.filter((reason) => reason.decisive).map((reason) => `${reason.text} (${reason.layer}, rule ${reason.rule})`),
     description: entry?.description ?? 'This function is not in the configuration any more.',
     risk: entry?.risk ?? 'high',
     side_effects: entry?.side_effects ?? 'write',
-    approval_digest: approval.approval_digest,
+    approval_digest: shown,
     how_to_decide: parts.howToDecide(approval.approval_id),
   }
 }

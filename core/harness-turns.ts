@@ -11,9 +11,9 @@ import { waitWhileWorking, type HarnessParts } from './harness'
 import { approvalView, parsed, stateOf } from './harness-views'
 import { checkGlob } from './policy/glob'
 import type { OutputOf, ParsedOf } from './protocol/operations'
-import type { Change, Session } from './turn/changes'
+import { turnCreated, type Change, type Session } from './turn/changes'
 import { newContent } from './turn/content'
-import type { TurnRow, TurnSpec } from './turn/turn'
+import { nothingAsked, type TurnRow, type TurnSpec } from './turn/turn'
 import type { IdempotencyRecord } from './store/store'
 
 const idempotencyMs = 24 * 3_600_000
@@ -54,7 +54,7 @@ export async function send(input: ParsedOf<'send'>, caller: Caller, { engine }: 
     const answer = { accepted: true, session_id: turn.session_id, turn_id: turn.turn_id, execution_id: execution.execution_id, deduplicated: false, merged: joins }
     const changes: Change[] = [{ type: 'execution.accepted', execution }]
     if (session.isNew) changes.push({ type: 'session.created', session: session.session })
-    if (!joins) changes.push({ type: 'turn.created', turn })
+    if (!joins) changes.push(turnCreated(turn))
     changes.push({ type: 'inbox.posted', item })
     await engine.store.commit({ actor: caller.principal.id, at, session_id: turn.session_id, changes, ...key.record(answer) })
     return answer
@@ -96,14 +96,13 @@ async function startFunctionTurn(input: ParsedOf<'trigger'>, caller: Caller, eng
     const turnId = engine.ids.next('t')
     const payload = { function_id: input.call.function_id, arguments: input.call.arguments as Json }
     const execution = newExecution({ intent: 'run_function', payload, session_id: session.session.session_id, turn_id: turnId, at }, caller, engine)
-    const spec: TurnSpec = { model: null, system_prompt: null, system_prompt_strategy: 'enrich', mode: 'agent', functions: null, max_turns: 0, thinking_level: null, metadata: null }
-    const turn = newTurn({ session_id: session.session.session_id, execution_id: execution.execution_id, owner: caller.principal.id, kind: 'function', agent: '', spec, created_at: at, deadline_at: at + engine.authority().limits.turn_ms }, engine, turnId)
+    const turn = newTurn({ session_id: session.session.session_id, execution_id: execution.execution_id, owner: caller.principal.id, kind: 'function', agent: '', spec: nothingAsked, created_at: at, deadline_at: at + engine.authority().limits.turn_ms }, engine, turnId)
     const given = input.call.arguments as Json
     const asked = { function_id: input.call.function_id, arguments: isObject(given) ? given : null }
     const call = proposedCall(asked, { turn, step: 0, ordinal: 0, at }, engine)
     const changes: Change[] = [{ type: 'execution.accepted', execution }]
     if (session.isNew) changes.push({ type: 'session.created', session: session.session })
-    changes.push({ type: 'turn.created', turn }, { type: 'call.proposed', call })
+    changes.push(turnCreated(turn), { type: 'call.proposed', call })
     const answer = { turn_id: turn.turn_id, function_call_id: call.call_id }
     await engine.store.commit({ actor: caller.principal.id, at, session_id: turn.session_id, changes, ...key.record(answer) })
     return { ...answer, deduplicated: false }
@@ -138,7 +137,7 @@ function notFound(kind: string, id: string): HarnessError {
 
 async function sessionFor(sessionId: string | undefined, facts: { title: string | null; at: number }, caller: Caller, engine: Engine): Promise<{ session: Session; isNew: boolean }> {
   if (sessionId === undefined) {
-    return { session: { session_id: engine.ids.next('s'), owner: caller.principal.id, title: facts.title, created_at: facts.at }, isNew: true }
+    return { session: { session_id: engine.ids.next('s'), owner: caller.principal.id, title: facts.title === null ? null : newContent(engine.ids, facts.title), created_at: facts.at }, isNew: true }
   }
   const session = await engine.store.findSession(sessionId)
   if (session?.owner !== caller.principal.id) throw notFound('session', sessionId)

@@ -13,7 +13,7 @@ import { stateOf, turnView } from './harness-views'
 import { evaluate, isOffered } from './policy/evaluate'
 import type { FunctionEntry } from './policy/policy'
 import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
-import type { TurnRow } from './turn/turn'
+import { nothingAsked, type TurnRow } from './turn/turn'
 
 /** What the operations need beyond the engine. */
 export interface HarnessParts {
@@ -112,10 +112,7 @@ function visibleFunctions(caller: Caller, engine: Engine): FunctionEntry[] {
 }
 
 /** What policy looks at when there is no turn yet. */
-const functionTurn = {
-  kind: 'function' as const, agent: '',
-  spec: { model: null, system_prompt: null, system_prompt_strategy: 'enrich' as const, mode: 'agent' as const, functions: null, max_turns: 0, thinking_level: null, metadata: null },
-}
+const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
 
 function functionView(entry: FunctionEntry, caller: Caller, engine: Engine): OutputOf<'list_functions'>['functions'][number] {
   const authority = engine.authority()

@@ -56,14 +56,14 @@ export async function runDemo({ decide: decision = 'approve', functionUrl, datab
 }
 
 async function perform(stage: Stage): Promise<ExitCode> {
-  const { processes, place: { folder, databasePath, kept, harness }, isLeaving } = stage
+  const { processes, place: { folder, databasePath, kept, harness } } = stage
   try {
     const holds = await play(stage)
     print('', holds ? 'All of it holds.' : 'Not all of it holds.')
     if (kept) print(`Look for yourself: ${invocationFor({ folder, database: databasePath })('audit verify')}`)
     return holds ? exitCodes.done : exitCodes.failed
   } catch (error) {
-    if (isLeaving()) return new Promise(() => undefined)
+    if (stage.isLeaving()) return await new Promise<never>(() => undefined)
     if (!(error instanceof DemoFailure) && !isHarnessError(error)) throw error
     tell(`The demo failed. ${error.message}`, ...(kept ? [`${folder} is kept as it is; for another try name a file in another folder.`] : []))
     return exitCodes.failed

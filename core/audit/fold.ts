@@ -106,9 +106,9 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
 
   switch (change.type) {
     case 'session.created':
-      return make('session', change.session.session_id, { owner: change.session.owner })
+      return make('session', change.session.session_id, { owner: change.session.owner, title: change.session.title?.content_id ?? null })
     case 'turn.created':
-      return make('turn', change.turn.turn_id, { status: change.turn.status, reason: null, result: null })
+      return make('turn', change.turn.turn_id, { status: change.turn.status, reason: null, spec: change.turn.spec_content.content_id, result: null })
     case 'turn.claimed':
       return move('turn', change.turn_id, ({ status }) => isUnfinished(status), { status: 'running' })
     case 'turn.parked':

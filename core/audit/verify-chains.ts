@@ -136,7 +136,7 @@ async function verifyChanges(open: OpenChain, row: AuditRow, { reads, findings }
   }).length
 }
 
-/** The texts a change refers to, once each. What a caller gave freely (`spec`) may look like one and is none. */
+/** The texts that changes refer to, once each. */
 function textsIn(changes: readonly RecordedChange[]): TextRef[] {
   const found = new Map<string, TextRef>()
   const walk = (value: unknown): void => {
@@ -147,7 +147,7 @@ function textsIn(changes: readonly RecordedChange[]): TextRef[] {
       found.set(content_id, { content_id, digest })
       return
     }
-    for (const [key, member] of Object.entries(value)) if (key !== 'spec') walk(member)
+    for (const member of Object.values(value)) walk(member)
   }
   walk(changes)
   return [...found.values()]

@@ -103,6 +103,7 @@ function fileVerifier(input: CheckpointsInput, verifyHeads: (checkpoint: Checkpo
   const missing = new Set<number>()
   let ahead: Checkpoint | null = null
   let isEmpty = true
+  let before: Pick<Checkpoint, 'number' | 'root'> = { number: 0, root: emptyRoot }
   const peek = async (): Promise<Checkpoint | null> => {
     if (ahead !== null || lines === null) return ahead
     const next = await lines.next()
@@ -120,7 +121,16 @@ function fileVerifier(input: CheckpointsInput, verifyHeads: (checkpoint: Checkpo
     else findings.add('checkpoint_changed', `Checkpoint ${line.number} is not the same in the database as in the file.`, { object })
     missing.delete(line.number)
     // what was signed once still tells which chains are no longer as they were
-    if (publicKey !== null && checkpointSignatureHolds(line, publicKey)) await verifyHeads(line)
+    if (await isTrue(line)) await verifyHeads(line)
+  }
+  const isTrue = async (line: Checkpoint): Promise<boolean> => {
+    if (publicKey === null || !checkpointSignatureHolds(line, publicKey)) return false
+    const previous = before.number === line.number - 1 ? before : await reads.checkpointNumbered(line.number - 1)
+    return previous !== null && line.root === nextRoot(previous.root, line.number, line.heads)
+  }
+  const take = (line: Checkpoint): void => {
+    before = { number: line.number, root: line.root }
+    ahead = null
   }
   return {
     async compare(checkpoint) {
@@ -129,13 +139,13 @@ function fileVerifier(input: CheckpointsInput, verifyHeads: (checkpoint: Checkpo
       // two processes may append in another order than they made them, and one twice
       for (let line = await peek(); line !== null && line.number <= checkpoint.number; line = await peek()) {
         await compareLine(line, line.number === checkpoint.number ? checkpoint : await reads.checkpointNumbered(line.number))
-        ahead = null
+        take(line)
       }
     },
     async end(last) {
       for (let line = await peek(); line !== null; line = await peek()) {
         await compareLine(line, line.number <= last ? await reads.checkpointNumbered(line.number) : await input.laterCheckpoint(line.number))
-        ahead = null
+        take(line)
       }
       if (isEmpty) {
         if (last > 0) findings.couldNotTell('The file of checkpoints (checkpoints.jsonl) is not there or empty, so the database was compared with nothing outside it.')

@@ -31,6 +31,7 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
   let turn = await refreshed(start, engine)
   let saved = turn
   let pending: readonly Change[] = []
+  let staleEnds = 0
 
   const save = async (): Promise<void> => {
     const { turn_id, session_id, lease_epoch } = turn
@@ -67,13 +68,17 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
       return 'settled'
     } catch (error) {
       if (isLost(error)) return lost(turn, pending, run, engine)
-      if (!isHarnessError(error) || error.code !== 'stale_inbox') throw error
+      staleEnds += 1
+      if (!isHarnessError(error) || error.code !== 'stale_inbox' || staleEnds > mostStaleEnds) throw error
       // somebody spoke while the turn ended: read what, and plan this end anew on what was last saved
       pending = pending.slice(0, pending.length - result.changes.length)
       turn = await withInbox(applyChanges(saved, pending), pending, engine)
     }
   }
 }
+
+/** How often an end is planned anew because somebody spoke meanwhile, before the run breaks off. */
+const mostStaleEnds = 100
 
 const effects: ReadonlySet<Step['kind']> = new Set<Step['kind']>(['call_model', 'run_write', 'run_reads'])
 const isEffect = (step: Step): boolean => effects.has(step.kind)
@@ -117,9 +122,11 @@ export function traitsOf(engine: Engine): (functionId: string) => CallTraits | n
 
 /** The inbox as it is now, less what is folded in already and only waits to be saved. */
 async function withInbox(turn: Turn, pending: readonly Change[], engine: Engine): Promise<Turn> {
+  // the row before the items: one that is posted between the two is counted at the next time
+  const row = await engine.store.findTurn(turn.turn_id)
   const posted = await engine.store.readInbox(turn.turn_id)
   const inbox = posted.filter((item) => !pending.some((change) => change.type === 'inbox.folded' && change.inbox_id === item.inbox_id))
-  return refreshed({ ...turn, inbox, inbox_posted: Math.max(turn.inbox_posted, posted.at(-1)?.seq ?? 0) }, engine)
+  return refreshed({ ...turn, inbox, inbox_posted: row?.inbox_posted ?? turn.inbox_posted }, engine)
 }
 
 /** With the approvals that were decided since, and the configuration that says who may decide. */

@@ -174,6 +174,7 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
         start(turn)
       } catch (error) {
         if (!isHarnessError(error) || error.code !== 'conflict') throw error
+        return // somebody was quicker, or the row was damaged: never at once again, that would starve the process
       }
     }
   }

@@ -87,8 +87,8 @@ const objectTables = { turn: 'turns', call: 'calls', approval: 'approval_request
 
 /** The objects of one session: an id, and the columns that the record folds to. */
 const objectQueries: readonly (readonly [kind: ObjectKind, text: string])[] = [
-  ['session', 'SELECT session_id AS id, owner FROM sessions WHERE session_id = ?'],
-  ['turn', 'SELECT turn_id AS id, status, reason, result FROM turns WHERE session_id = ?'],
+  ['session', 'SELECT session_id AS id, owner, title FROM sessions WHERE session_id = ?'],
+  ['turn', 'SELECT turn_id AS id, status, reason, spec, result FROM turns WHERE session_id = ?'],
   [
     'call',
     `SELECT c.call_id AS id, c.status, c.reason, c.function_digest, c.approval_id, c.arguments, c.result, c.late_result

@@ -7,7 +7,8 @@ import { HarnessError } from '../errors'
 import type { Call } from '../turn/call'
 import { contentDigest, type Content } from '../turn/content'
 import type { InboxItem } from '../turn/inbox'
-import type { Message, TurnRow } from '../turn/turn'
+import type { Session } from '../turn/changes'
+import { nothingAsked, type Message, type TurnRow, type TurnSpec } from '../turn/turn'
 import type { AuditRow, WorkerRow } from './store'
 import type { Row } from './sql'
 
@@ -43,13 +44,23 @@ export function contentColumns(alias: string, prefix: string): string {
 export function toTurnRow(row: Row): TurnRow {
   return {
     turn_id: text(row, 'turn_id'), session_id: text(row, 'session_id'), execution_id: text(row, 'execution_id'), owner: text(row, 'owner'),
-    kind: text(row, 'kind') as TurnRow['kind'], agent: text(row, 'agent'), spec: json(row, 'spec'), seal: text(row, 'seal'),
+    kind: text(row, 'kind') as TurnRow['kind'], agent: text(row, 'agent'), ...specOf(row), seal: text(row, 'seal'),
     status: text(row, 'status') as TurnRow['status'], reason: textOrNull(row, 'reason') as TurnRow['reason'], detail: textOrNull(row, 'detail'),
     park: textOrNull(row, 'park') as TurnRow['park'], wake_at: numberOrNull(row, 'wake_at'), rounds: number(row, 'rounds'), claims: number(row, 'claims'),
     lease_epoch: number(row, 'lease_epoch'), inbox_posted: number(row, 'inbox_posted'), inbox_seen: number(row, 'inbox_seen'), result: contentOrNull(row, 'result'),
     created_at: number(row, 'created_at'), started_at: numberOrNull(row, 'started_at'), finished_at: numberOrNull(row, 'finished_at'),
     deadline_at: number(row, 'deadline_at'),
   }
+}
+
+/** Erased with the other texts of an old turn: then only its limits are forgotten. */
+function specOf(row: Row): Pick<TurnRow, 'spec' | 'spec_content'> {
+  const spec_content = content(row, 'spec')
+  return { spec_content, spec: spec_content.text === null ? nothingAsked : json<TurnSpec>(row, 'spec_text') }
+}
+
+export function toSession(row: Row): Session {
+  return { session_id: text(row, 'session_id'), owner: text(row, 'owner'), title: contentOrNull(row, 'title'), created_at: number(row, 'created_at') }
 }
 
 export function toMessage(row: Row): Message {

@@ -4,7 +4,7 @@ import { HarnessError } from '../errors'
 import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
 import { auditReads } from './audit-reads'
-import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toTurnRow, toWorkerRow } from './rows'
+import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toSession, toTurnRow, toWorkerRow } from './rows'
 import { sql, Unchanged, type Connection, type Row, type Statement } from './sql'
 import { streamLimit } from './sqlite'
 import { statementsOf } from './write-changes'
@@ -14,7 +14,11 @@ import type { Commit, Store } from './store'
 /** Two who append to one chain at once meet at its head; the loser reads it again. */
 const headRetries = 200
 
-const selectTurn = `SELECT t.*, ${contentColumns('r', 'result')} FROM turns t LEFT JOIN contents r ON r.content_id = t.result`
+/** An epoch beyond this was put in by hand: it could not be counted on from. */
+const lastEpoch = 2 ** 52
+
+const selectTurn = `SELECT t.*, ${contentColumns('s', 'spec')}, ${contentColumns('r', 'result')} FROM turns t
+  JOIN contents s ON s.content_id = t.spec LEFT JOIN contents r ON r.content_id = t.result`
 const selectCall = `SELECT c.*, ${contentColumns('a', 'arguments')}, ${contentColumns('r', 'result')} FROM calls c
   JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`
 const selectInbox = (turnId: string): Statement =>
@@ -66,7 +70,7 @@ export function sqlStore(connection: Connection): Store {
       const rows = await connection.query(
         sql(
           `SELECT turn_id FROM turns t WHERE finished_at IS NULL
-             AND (lease_owner IS NULL OR lease_owner <> ?)
+             AND (lease_owner IS NULL OR lease_owner <> ?) AND lease_epoch BETWEEN 0 AND ${String(lastEpoch)}
              AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)
              AND NOT EXISTS (SELECT 1 FROM turns e WHERE e.session_id = t.session_id AND e.ordinal < t.ordinal AND e.finished_at IS NULL)
            ORDER BY created_at, turn_id LIMIT 1`,
@@ -129,9 +133,7 @@ export function sqlStore(connection: Connection): Store {
 
     findTurn: (turnId) => one(sql(`${selectTurn} WHERE t.turn_id = ?`, [turnId]), toTurnRow),
     findSession: (sessionId) =>
-      one(sql('SELECT * FROM sessions WHERE session_id = ?', [sessionId]), (row) => ({
-        session_id: String(row['session_id']), owner: String(row['owner']), title: row['title'] === null ? null : String(row['title']), created_at: Number(row['created_at']),
-      })),
+      one(sql(`SELECT n.*, ${contentColumns('k', 'title')} FROM sessions n LEFT JOIN contents k ON k.content_id = n.title WHERE session_id = ?`, [sessionId]), toSession),
     latestTurn: (sessionId) => one(sql(`${selectTurn} WHERE t.session_id = ? ORDER BY t.ordinal DESC LIMIT 1`, [sessionId]), toTurnRow),
     firstUnfinishedTurn: (sessionId) => one(sql(`${selectTurn} WHERE t.session_id = ? AND t.finished_at IS NULL ORDER BY t.ordinal LIMIT 1`, [sessionId]), toTurnRow),
     async countLiveTurns(owner) {

@@ -71,7 +71,7 @@ function rowsOf(change: Change): Statement[] {
 function turnRowsOf(change: TurnChange): Statement[] {
   switch (change.type) {
     case 'session.created':
-      return [insert('sessions', { ...change.session })]
+      return [insert('sessions', { ...change.session, title: change.session.title?.content_id ?? null })]
     case 'turn.created':
       return [turnInsert(change.turn)]
     case 'turn.claimed':
@@ -181,12 +181,12 @@ function turnRowsOf(change: TurnChange): Statement[] {
   }
 }
 
-function turnInsert(turn: TurnRow): Statement {
+function turnInsert(turn: Omit<TurnRow, 'spec'>): Statement {
   return sql(
     `INSERT INTO turns (turn_id, session_id, ordinal, execution_id, owner, kind, agent, spec, seal, status, inbox_posted, created_at, deadline_at)
      VALUES (?, ?, (SELECT COALESCE(MAX(ordinal), 0) + 1 FROM turns WHERE session_id = ?), ?, ?, ?, ?, ?, ?, 'queued', 0, ?, ?)`,
     [
-      turn.turn_id, turn.session_id, turn.session_id, turn.execution_id, turn.owner, turn.kind, turn.agent, JSON.stringify(turn.spec),
+      turn.turn_id, turn.session_id, turn.session_id, turn.execution_id, turn.owner, turn.kind, turn.agent, turn.spec_content.content_id,
       turn.seal, turn.created_at, turn.deadline_at,
     ],
   )

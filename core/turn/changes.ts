@@ -14,7 +14,7 @@ import { turnMoves, type EndReason, type Message, type ParkReason, type Terminal
 export interface Session {
   readonly session_id: string
   readonly owner: string
-  readonly title: string | null
+  readonly title: Content | null
   readonly created_at: number
 }
 
@@ -23,7 +23,7 @@ export type CallOutcome = 'succeeded' | 'failed' | 'interrupted' | 'denied' | 'r
 /** Facts about a turn and what belongs to it; in the chain of its session. */
 export type TurnChange =
   | { readonly type: 'session.created'; readonly session: Session }
-  | { readonly type: 'turn.created'; readonly turn: TurnRow }
+  | { readonly type: 'turn.created'; readonly turn: Omit<TurnRow, 'spec'> }
   | { readonly type: 'turn.claimed'; readonly turn_id: string; readonly epoch: number; readonly worker: string; readonly at: number }
   | { readonly type: 'turn.parked'; readonly turn_id: string; readonly park: ParkReason; readonly wake_at: number | null; readonly inbox_seen: number }
   /** The worker gives the lease up, at shutdown or after a run that broke off; the status stays. */
@@ -78,6 +78,12 @@ export type DeploymentChange =
   | { readonly type: 'tampering.found'; readonly object: string; readonly what: string }
 
 export type Change = TurnChange | ExecutionChange | DeploymentChange
+
+/** A new turn's change. What was asked for is in `spec_content`; the record keeps its digest. */
+export function turnCreated(row: TurnRow): TurnChange {
+  const { spec: _, ...turn } = row
+  return { type: 'turn.created', turn }
+}
 
 const isTurnStatusMove = (turn: Turn, to: Turn['status']): void => {
   if (!turnMoves[turn.status].includes(to)) {

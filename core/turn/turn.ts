@@ -58,6 +58,11 @@ export interface TurnSpec {
   readonly metadata: Json
 }
 
+/** What a function turn, or a caller who asks for nothing, asks for. */
+export const nothingAsked: TurnSpec = {
+  model: null, system_prompt: null, system_prompt_strategy: 'enrich', mode: 'agent', functions: null, max_turns: 0, thinking_level: null, metadata: null,
+}
+
 /** How a turn is reached: the loop is the same, only where calls come from differs. */
 export type TurnKind = 'agent' | 'function'
 
@@ -104,6 +109,8 @@ export interface TurnRow {
   readonly kind: TurnKind
   readonly agent: string
   readonly spec: TurnSpec
+  /** The same as JSON text; what a caller wrote into it (prompt, metadata) is a text like any other. */
+  readonly spec_content: Content
   /** HMAC over identity, owner, agent and spec: a turn put into the database or widened by hand has none that holds. */
   readonly seal: string
   readonly status: TurnStatus
@@ -148,9 +155,9 @@ export interface Turn extends TurnRow {
 export const crashLoopClaims = 3
 
 /** The HMAC's subject: what gives a turn its rights. */
-export function turnSealFacts(turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'execution_id' | 'owner' | 'kind' | 'agent' | 'spec' | 'created_at' | 'deadline_at'>): Json {
+export function turnSealFacts(turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'execution_id' | 'owner' | 'kind' | 'agent' | 'spec_content' | 'created_at' | 'deadline_at'>): Json {
   const { turn_id, session_id, execution_id, owner, kind, agent, created_at, deadline_at } = turn
-  return { turn_id, session_id, execution_id, owner, kind, agent, created_at, deadline_at, spec: turn.spec as unknown as Json }
+  return { turn_id, session_id, execution_id, owner, kind, agent, created_at, deadline_at, spec: turn.spec_content.digest }
 }
 
 export function callSealFacts(call: Pick<Call, 'call_id' | 'turn_id' | 'step' | 'ordinal' | 'function_id' | 'arguments'>): Json {

@@ -20,6 +20,8 @@ async function openScene(): Promise<Scene> {
   const opened = await openTestStore()
   const home = testHome(opened.folder)
   const checkpointer = startCheckpointer({ store: opened.store, home, clock: systemClock, log: silentLog, lookEveryMs: 3_600_000 })
+  // its first look is over: checkpoints come when a test says so
+  await checkpointer.checkpointNow()
   return {
     ...opened, home, checkpointer,
     async verify({ lines = home.readCheckpointLines(), publicKey = home.checkpointPublicKey } = {}) {
@@ -91,15 +93,18 @@ describe('an honest database', () => {
     await recordTurn(scene.store)
     await scene.checkpointer.checkpointNow()
     const other = scene.another()
-    const second = startCheckpointer({ store: other.store, home: scene.home, clock: systemClock, log: silentLog, everyRows: 5, lookEveryMs: 2 })
+    const second = startCheckpointer({ store: other.store, home: scene.home, clock: systemClock, log: silentLog, everyRows: 10, lookEveryMs: 5 })
     let writing = true
     const write = async (store: TestStore['store']): Promise<void> => {
       const { session_id } = await recordTurn(store)
-      for (let at = 2_000; writing; at += 10) await recordTurn(store, at, at % 3 === 0 ? session_id : undefined)
+      for (let at = 2_000; writing; at += 10) {
+        await recordTurn(store, at, at % 3 === 0 ? session_id : undefined)
+        await new Promise((resolve) => setTimeout(resolve, 1))
+      }
     }
     const writers = [write(scene.store), write(other.store)]
     const reports: AuditReport[] = []
-    for (let time = 0; time < 30; time += 1) {
+    for (let time = 0; time < 12; time += 1) {
       reports.push(await scene.verify())
       await scene.checkpointer.checkpointNow()
     }

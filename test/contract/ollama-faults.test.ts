@@ -176,7 +176,9 @@ describe('an answer that does not end', () => {
   }, 30_000)
 
   it.each<StubFault>([{ kind: 'no_done' }, { kind: 'repeats' }])('but ends cleanly ($kind) is a transient failure', async (fault) => {
-    expect(await failedWith(fault)).toMatchObject({ error_kind: 'transient', cause: 'other' })
+    const failure = await failedWith(fault)
+    expect(failure).toMatchObject({ error_kind: 'transient', cause: 'other' })
+    expect(failure.message).toContain('without saying that it is complete')
     await stub?.stop()
     expect(await failedWith(fault, {}, { version: '0.34.0' })).toMatchObject({ error_kind: 'transient' })
   })

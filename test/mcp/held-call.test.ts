@@ -1,6 +1,4 @@
 /* The main job through real clients: a call is held, a person decides in another process, and the call runs once or never. */
-import { appendFileSync } from 'node:fs'
-import path from 'node:path'
 import { startCountingServer, type CountingServer } from '../support/counting-server'
 import { cli, endAll, environment, inspector, testHome, until, watch, type TestClient, type TestHome } from '../support/mcp-process'
 import { startStrictOllama, type StrictOllama } from '../support/strict-ollama'
@@ -18,8 +16,7 @@ async function homeWithShop(): Promise<{ home: TestHome; shop: CountingServer }>
   const shop = await startCountingServer()
   open.push(shop)
   const home = testHome()
-  await home.init()
-  appendFileSync(path.join(home.folder, 'harness.yaml'), `
+  home.configure(`
 functions:
   shop::refund:
     description: Refunds an order.
@@ -27,6 +24,7 @@ functions:
     schema: { type: object, properties: { order: { type: string }, amount: { type: number }, reason: { type: string } }, required: [order, amount], additionalProperties: false }
     http: { url: '${shop.url}/refund' }
 `)
+  await home.init()
   return { home, shop }
 }
 

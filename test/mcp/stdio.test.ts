@@ -1,5 +1,5 @@
 /* The manners of the stdio server: what it says on stdout, what it accepts, when it ends, and what it does beside another process. */
-import { appendFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { startCountingServer, type CountingServer } from '../support/counting-server'
 import { cli, endAll, environment, isAlive, start, testHome, until, watch, type RawClient, type TestHome } from '../support/mcp-process'
@@ -18,8 +18,7 @@ async function homeWithSlowCall(): Promise<{ home: TestHome; shop: CountingServe
   open.push(shop)
   shop.hold('/slow')
   const home = testHome()
-  await home.init()
-  appendFileSync(path.join(home.folder, 'harness.yaml'), `
+  home.configure(`
 functions:
   shop::slow: { description: Takes its time., risk: low, schema: { type: object }, http: { url: '${shop.url}/slow' } }
 policy: { rules: [{ id: slow, functions: 'shop::slow', effect: allow, reason: For a test. }] }
@@ -38,7 +37,6 @@ async function endsWithin(ms: number, running: { pid: number; ended: Promise<unk
 
 it('[mcp.stdout-clean] every line of stdout is JSON-RPC, whatever comes in, over a whole run with everything logged', async () => {
   const home = testHome()
-  await home.init()
   const client = home.raw(['--sample', '--verbose'], { nodeOptions: ['--require', preload(home, 'setTimeout(() => { console.log("noise"); process.stdout.write("more noise\\n") }, 300)')] })
   expect(await client.initialize()).toMatchObject({ result: { serverInfo: { name: 'agent-harness' }, capabilities: { tools: {} } } })
   for (const line of ['', '   ', 'garbage', '[]', '{"jsonrpc":"2.0"}', '{"jsonrpc":"2.0","id":77,"method":"no/such"}', '{"id":1}', `"${'x'.repeat(100_000)}"`, '{"jsonrpc":"2.0","id":78,"method":"ping"}\r']) client.line(line)
@@ -73,8 +71,11 @@ it('[mcp.loose-arguments] null, missing, stringified and empty arguments are tak
   ]) expect(await facts('run_function', args)).toMatchObject({ state: 'completed', result: { order: 'A-1001' } })
 })
 
-describe('[bad.null-arguments] what cannot be meant is refused in words that help, and nothing is stored', () => {
-  it.each([
+it('[bad.null-arguments] [bad.unknown-id] [bad.large-message] what cannot be meant is refused in words that help, and nothing is stored', async () => {
+  const home = testHome()
+  const client = home.raw(['--sample'])
+  await client.initialize()
+  const refusals: [name: string, args: unknown, expected: RegExp][] = [
     ['run_function', null, /function_id is missing.*Call it like/],
     ['run_function', { function_id: 'shop::refund', arguments: '{"order":' }, /arguments came as a text/],
     ['run_function', { function_id: 'shop::refund', arguments: [1] }, /must be a JSON object/],
@@ -87,18 +88,14 @@ describe('[bad.null-arguments] what cannot be meant is refused in words that hel
     ['get_approval', { approval_id: 'a_unknown' }, /There is no approval a_unknown/],
     ['list_approvals', { status: 'open' }, /one of pending/],
     ['no_such_tool', {}, /There is no tool/],
-  ])('[bad.unknown-id] [bad.large-message] %s with %j', async (name, args, expected) => {
-    const home = testHome()
-    const client = home.raw(['--sample'])
-    await client.initialize()
+  ]
+  for (const [name, args, expected] of refusals) {
     const { result } = await callTool(client, name, args)
     expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text: expect.stringMatching(expected) }] })
     expect(result.structuredContent).toBeUndefined()
     expect(result.content[0].text).not.toMatch(/\n\s+at |\/(home|root|tmp|work)\//)
-    client.child.stdin.end()
-    await client.ended
-    expect((await home.run(['status'])).stdout).toMatch(/Turns +none yet/)
-  })
+  }
+  expect((await home.run(['status'])).stdout).toMatch(/Turns +none yet/)
 })
 
 it('[bad.arguments-off-schema] arguments off their schema are refused before anything is sent, and the answer says how', async () => {
@@ -180,7 +177,7 @@ it('[mcp.ends-with-stdin] ends within 2 s when its parent is killed, though its 
   const parent = watch(process.execPath, ['-e', script], { env: environment(), stdin: undefined })
   parent.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })}\n`)
   await parent.says(/"id":1/)
-  const pid = Number(require('node:fs').readFileSync(path.join(home.folder, 'pid'), 'utf8'))
+  const pid = Number(readFileSync(path.join(home.folder, 'pid'), 'utf8'))
   expect(isAlive(pid)).toBe(true)
   const begun = performance.now()
   parent.child.kill('SIGKILL')
@@ -253,8 +250,7 @@ describe('a wrong Node', () => {
 
 it('[bad.broken-configuration] a harness that cannot start answers initialize with the reason', async () => {
   const home = testHome()
-  await home.init()
-  appendFileSync(path.join(home.folder, 'harness.yaml'), 'no_such_setting: 1\n')
+  home.configure('no_such_setting: 1\n')
   const client = home.raw()
   expect(await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } })).toMatchObject({
     error: { code: -32603, message: expect.stringMatching(/harness\.yaml line \d+.*no_such_setting/s) },
@@ -263,11 +259,9 @@ it('[bad.broken-configuration] a harness that cannot start answers initialize wi
 })
 
 it('[mcp.loose-arguments] tells each client its own revision', async () => {
+  const client = testHome().raw()
   for (const protocolVersion of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
-    const client = testHome().raw()
     expect(await client.request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } })).toMatchObject({ result: { protocolVersion } })
-    client.child.stdin.end()
-    await client.ended
   }
 })
 

@@ -47,7 +47,6 @@ interface ApprovalRow {
 }
 
 export interface Rows {
-  readonly schema: number
   readonly turns: readonly TurnRow[]
   readonly calls: readonly CallRow[]
   readonly approvals: readonly ApprovalRow[]
@@ -57,31 +56,41 @@ export interface Rows {
   readonly worker: { readonly pid: number; readonly lease_until: number } | null
 }
 
-const nothing: Rows = { schema: 0, turns: [], calls: [], approvals: [], said: [], unread: 0, worker: null }
+const nothing: Rows = { turns: [], calls: [], approvals: [], said: [], unread: 0, worker: null }
 
-/** The rows as they lie on disk. */
-export function readRows(home: CrashHome): Rows {
+/** Names of the tables and triggers that are there. */
+export function readObjects(home: CrashHome): string[] {
+  return looking(home, (database) => database.prepare('SELECT name FROM sqlite_master').all().map((row) => (row as { name: string }).name)) ?? []
+}
+
+function looking<T>(home: CrashHome, look: (database: Database.Database) => T): T | null {
   const file = copyDatabase(home)
-  if (file === null) return nothing
+  if (file === null) return null
   const database = new Database(file)
   try {
-    const all = (text: string): unknown[] => database.prepare(text).all()
-    if (all(`SELECT name FROM sqlite_master WHERE name = 'migrations'`).length === 0) return nothing
-    const schema = (all('SELECT MAX(number) AS number FROM migrations')[0] as { number: number | null }).number ?? 0
-    if (schema === 0) return nothing
-    return {
-      schema,
-      turns: all('SELECT turn_id, kind, status, reason, park FROM turns ORDER BY created_at') as TurnRow[],
-      calls: all(`SELECT c.call_id, c.turn_id, c.function_id, c.status, c.attempts, c.approval_id, a.text AS arguments, r.text AS result
-        FROM calls c JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`) as CallRow[],
-      approvals: all('SELECT approval_id, call_id, status, approval_digest, decided FROM approval_requests') as ApprovalRow[],
-      said: all(`SELECT k.text FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.role = 'user'`).map((row) => (row as { text: string }).text),
-      unread: all('SELECT * FROM inbox WHERE fate IS NULL').length,
-      worker: (all('SELECT pid, lease_until FROM workers')[0] ?? null) as Rows['worker'],
-    }
+    return look(database)
   } finally {
     database.close()
     rmSync(path.dirname(file), { recursive: true, force: true })
+  }
+}
+
+/** The rows as they lie on disk. */
+export function readRows(home: CrashHome): Rows {
+  return looking(home, rowsOf) ?? nothing
+}
+
+function rowsOf(database: Database.Database): Rows {
+  const all = (text: string): unknown[] => database.prepare(text).all()
+  if (all(`SELECT name FROM sqlite_master WHERE name = 'migrations'`).length === 0) return nothing
+  return {
+    turns: all('SELECT turn_id, kind, status, reason, park FROM turns ORDER BY created_at') as TurnRow[],
+    calls: all(`SELECT c.call_id, c.turn_id, c.function_id, c.status, c.attempts, c.approval_id, a.text AS arguments, r.text AS result
+      FROM calls c JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`) as CallRow[],
+    approvals: all('SELECT approval_id, call_id, status, approval_digest, decided FROM approval_requests') as ApprovalRow[],
+    said: all(`SELECT k.text FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.role = 'user'`).map((row) => (row as { text: string }).text),
+    unread: all('SELECT * FROM inbox WHERE fate IS NULL').length,
+    worker: (all('SELECT pid, lease_until FROM workers')[0] ?? null) as Rows['worker'],
   }
 }
 
@@ -134,8 +143,18 @@ export function cutCalls(rows: Rows): string[] {
   return rows.calls.filter((call) => call.status === 'started' && traits(call.function_id) === 'write').map((call) => call.call_id)
 }
 
-/** What must be true when all is over. `cut` are the calls that were under way at the kills. */
-export async function checkEnd(home: CrashHome, end: RunEnd, crash: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Promise<Finding[]> {
+export interface Crash {
+  readonly killed: boolean
+  /** The calls that were under way at the kills. */
+  readonly cut: ReadonlySet<string>
+  /** Until when the dead one had the place, null when it had not taken it or had given it up. */
+  readonly leaseUntil: number | null
+}
+
+export const noCrash: Crash = { killed: false, cut: new Set(), leaseUntil: null }
+
+/** What must be true when all is over. */
+export async function checkEnd(home: CrashHome, end: RunEnd, crash: Crash): Promise<Finding[]> {
   const { report } = end
   if (report === null) return [{ promise: 'speed.zero-lost', text: `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}` }]
   const rows = readRows(home)
@@ -146,7 +165,7 @@ export async function checkEnd(home: CrashHome, end: RunEnd, crash: { readonly k
     const isFold = problem.kind.startsWith('state_') || problem.kind === 'change_impossible'
     findings.push({ promise: isFold ? 'crash.chains-fold' : 'crash.chains-verify', text: problem.text })
   }
-  if (report.took_over_ms >= 5_000) findings.push({ promise: 'lease.dead-owner-replaced', text: `the place was taken over after ${report.took_over_ms} ms` })
+  if (crash.leaseUntil !== null && report.working_at >= crash.leaseUntil) findings.push({ promise: 'lease.dead-owner-replaced', text: 'the place was taken over only when the lease of the dead one was over' })
   return findings
 }
 
@@ -181,7 +200,7 @@ function pairings(messages: readonly TracedMessage[]): Finding[] {
   return results.length === asked.length && new Set(results).size === results.length ? [] : wrong('the model was shown a result twice, or one of no call')
 }
 
-function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: { readonly killed: boolean; readonly cut: ReadonlySet<string> }): Finding[] {
+function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: Crash): Finding[] {
   const wrong = (text: string): Finding[] => [{ promise: 'crash.all-but-the-cut', text }]
   const known = new Set<string>()
   const findings = home.script.calls.flatMap(({ function_id, arguments: given, ends, orElse = [] }) => {
@@ -201,9 +220,7 @@ function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: { readonly kil
   return [...findings, ...rows.calls.filter((call) => !known.has(call.call_id)).flatMap((call) => wrong(`${call.function_id} was called though nobody asked for it`))]
 }
 
-interface TurnCheck {
-  readonly killed: boolean
-  readonly cut: ReadonlySet<string>
+interface TurnCheck extends Crash {
   readonly report: NonNullable<RunEnd['report']>
 }
 

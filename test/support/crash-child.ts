@@ -30,8 +30,8 @@ export interface ChildReport {
   /** What every commit said, in order. */
   readonly commits: readonly string[]
   readonly statements: number
-  /** From opening the home until it ran the turns. */
-  readonly took_over_ms: number
+  /** When it ran the turns. */
+  readonly working_at: number
   /** By the key of the step that began them. */
   readonly turns: Readonly<Record<string, TurnView>>
   readonly audit: AuditReport
@@ -237,9 +237,14 @@ export function copyDatabase(home: CrashHome): string | null {
 /** Works on all, in so many lanes side by side. */
 export async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T, lane: Lane) => Promise<void>): Promise<void> {
   const queue = items.values()
-  await Promise.all(Array.from({ length: lanes }, async () => {
+  const done = await Promise.allSettled(Array.from({ length: lanes }, async () => {
     const lane = crashLane()
-    for (const item of queue) await work(item, lane)
-    await lane.end()
+    try {
+      for (const item of queue) await work(item, lane)
+    } finally {
+      await lane.end()
+    }
   }))
+  // only now, when none of them works on any more
+  for (const lane of done) if (lane.status === 'rejected') throw lane.reason
 }

@@ -1,5 +1,5 @@
 /* Runs one script again and again, killed each time at another place, and gathers what was broken. */
-import { checkAlways, checkEnd, cutCalls, readRows, type Finding } from './crash-check'
+import { checkAlways, checkEnd, cutCalls, noCrash, readRows, type Finding } from './crash-check'
 import { crashLane, crashServer, inLanes, makeCrashHome, type CrashHome, type Kill, type RunEnd } from './crash-child'
 import type { CrashScript } from './crash-scripts'
 
@@ -25,7 +25,7 @@ export async function runUnharmed(script: CrashScript): Promise<{ readonly end: 
   const lane = crashLane()
   const end = await lane.run(home)
   await lane.end()
-  const findings = await checkEnd(home, end, { killed: false, cut: new Set() })
+  const findings = await checkEnd(home, end, noCrash)
   home.remove()
   return { end, findings }
 }
@@ -48,16 +48,18 @@ export async function killAll(script: CrashScript, runs: readonly (readonly Kill
     const home = await prepared(script)
     const cut = new Set<string>()
     const here: Finding[] = []
+    let leaseUntil: number | null = null
     for (const [index, kill] of kills.entries()) {
       const died = await lane.run(home, { kill })
       // the second place may lie beyond what is left to do
       if (died.signal !== 'SIGKILL' && index === 0) here.push({ promise: 'crash.around-commits', text: `it was not killed: ${died.errors}` })
       const rows = readRows(home)
       for (const callId of cutCalls(rows)) cut.add(callId)
+      leaseUntil = rows.worker?.lease_until ?? null
       here.push(...checkAlways(home, rows))
     }
     const end = await lane.run(home)
-    here.push(...(await checkEnd(home, end, { killed: true, cut })))
+    here.push(...(await checkEnd(home, end, { killed: true, cut, leaseUntil })))
     const killed = home.trace().flatMap((line) => ('killed' in line ? [line.killed] : []))
     places.push(...killed)
     requests += home.requests().length

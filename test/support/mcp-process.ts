@@ -3,7 +3,7 @@
  * them. Everything that is started here is ended by its process id in `endAll`; nothing is left running and no folder either.
  */
 import { spawn, type ChildProcessByStdio } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -48,6 +48,8 @@ export interface TestHome {
   start(words: readonly string[], options?: RunOptions): Running
   /** Runs it to its end. */
   run(words: readonly string[], options?: RunOptions): Promise<Finished>
+  /** Writes harness.yaml. */
+  configure(text: string): void
   /** Makes the approver `alice`, with {@link passphrase}. */
   init(): Promise<void>
   /** Decides by command line, in a process of its own, the passphrase on stdin. */
@@ -91,6 +93,7 @@ export function testHome(): TestHome {
     folder,
     start: (given, options = {}) => start(words(given), options),
     run: (given, options = {}) => start(words(given), { stdin: '', ...options }).ended,
+    configure: (text) => { writeFileSync(path.join(folder, 'harness.yaml'), text, { mode: 0o600 }) },
     async init() {
       const done = await home.run(['init', '--approver', 'alice'], { stdin: `${passphrase}\n` })
       if (done.code !== 0) throw new Error(done.stderr)

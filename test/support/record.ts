@@ -4,10 +4,10 @@ import type { SignedDecision } from '../../core/approvals/approval'
 import { eventHash, type Execution, type ExecutionEvent } from '../../core/executions/execution'
 import type { Store } from '../../core/store/store'
 import type { Call } from '../../core/turn/call'
-import type { Change } from '../../core/turn/changes'
+import { turnCreated, type Change } from '../../core/turn/changes'
 import { newContent } from '../../core/turn/content'
 import type { InboxBody, InboxItem } from '../../core/turn/inbox'
-import type { Message, TurnRow } from '../../core/turn/turn'
+import { nothingAsked, type Message, type TurnRow } from '../../core/turn/turn'
 
 export interface Recorded {
   readonly session_id: string
@@ -40,11 +40,7 @@ export function* commitsOf(at = 1_000, sessionId?: string): Generator<Parameters
   const turn: TurnRow = {
     ...base, execution_id, owner: 'user:ann', kind: 'agent', agent: 'assistant', seal: 'seal', status: 'queued', reason: null, detail: null, park: null, wake_at: null,
     rounds: 0, claims: 0, lease_epoch: 0, inbox_posted: 0, inbox_seen: 0, result: null, created_at: at, started_at: null, finished_at: null, deadline_at: at + 60_000,
-    spec: {
-      model: null, system_prompt: null, system_prompt_strategy: 'enrich', mode: 'agent', functions: null, max_turns: 16, thinking_level: null,
-      // what a caller gives freely may look like a text of ours
-      metadata: { content_id: 'k_none', digest: 'none' },
-    },
+    spec: nothingAsked, spec_content: newContent(ids, JSON.stringify(nothingAsked)),
   }
   const post = (seq: number, body: InboxBody): InboxItem => ({ inbox_id: ids.next('i'), ...base, seq, principal: 'user:ann', posted_at: at, seal: 'seal', ...body })
   let ordinal = 0
@@ -68,7 +64,7 @@ export function* commitsOf(at = 1_000, sessionId?: string): Generator<Parameters
   const [asked, told] = [post(1, { kind: 'message', content: question }), post(2, { kind: 'decision', approval_id })]
 
   const created: Change[] = sessionId === undefined ? [{ type: 'session.created', session: { session_id, owner: 'user:ann', title: null, created_at: at } }] : []
-  yield work([...created, { type: 'execution.accepted', execution }, { type: 'turn.created', turn }, { type: 'inbox.posted', item: asked }])
+  yield work([...created, { type: 'execution.accepted', execution }, turnCreated(turn), { type: 'inbox.posted', item: asked }])
   yield work([claim(1)])
   yield work([message('user', question), fold(asked)], 1)
   yield work(

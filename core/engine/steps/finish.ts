@@ -2,7 +2,7 @@
  * The end of a turn: whatever is open gets its one answer, questions are withdrawn, and messages that came too late get a turn of
  * their own, with the rights and limits of the first.
  */
-import type { Change } from '../../turn/changes'
+import { turnCreated, type Change } from '../../turn/changes'
 import type { InboxItem } from '../../turn/inbox'
 import type { Step } from '../../turn/next-step'
 import { isSettled, type Call } from '../../turn/call'
@@ -60,7 +60,7 @@ function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engin
 
   const now = engine.clock.now()
   const follower = newTurn({ ...turn, created_at: now, deadline_at: now + engine.authority().limits.turn_ms }, engine)
-  changes.push({ type: 'turn.created', turn: follower })
+  changes.push(turnCreated(follower))
   let posted = 0
   for (const item of late) {
     if (item.kind !== 'message') continue

@@ -26,7 +26,7 @@ function tooManyOpen(limit: number, digest: string): Extract<Judgement, { effect
   return { effect: 'deny', code: 'limit', told: `There are already ${String(limit)} open approvals in this session; wait until some are decided.`, reasons: [], digest, tampering: null }
 }
 
-function judged(call: Call, turn: Turn, judgement: Judgement, engine: Engine): Change[] {
+export function judged(call: Call, turn: Turn, judgement: Judgement, engine: Engine): Change[] {
   const base = { type: 'call.judged' as const, turn_id: call.turn_id, call_id: call.call_id, from: call.status, at: engine.clock.now() }
   switch (judgement.effect) {
     case 'deny':
@@ -53,8 +53,16 @@ export function deny(call: Call, judgement: Extract<Judgement, { effect: 'deny' 
       result: newContent(engine.ids, JSON.stringify({ error: 'denied', code: judgement.code, message: judgement.told })), at: engine.clock.now(),
     },
   ]
-  if (judgement.tampering !== null) changes.push({ type: 'tampering.found', object: call.call_id, what: judgement.tampering })
-  return changes
+  return [...changes, ...recorded(call, judgement)]
+}
+
+/** What was altered, for the record, if anything was. */
+export function recorded(call: Call, { tampering }: { readonly tampering: string | null }): Change[] {
+  return tampering === null ? [] : [{ type: 'tampering.found', object: call.call_id, what: tampering }]
+}
+
+export function sentBefore(call: Call): string {
+  return `call ${call.call_id} was handed out before; its row was set back`
 }
 
 /** Judges a call once more and, if it still may run, records that it is about to be sent. */
@@ -62,8 +70,8 @@ export function startWrite(call: Call, turn: Turn, engine: Engine): StepResult {
   const judgement = judgeStart(call, turn, engine)
   if (judgement.effect !== 'allow') return { changes: judged(call, turn, judgement, engine) }
   if (!judgement.entry.idempotent && engine.sentLog.has(call.call_id)) {
-    const tampering = `call ${call.call_id} was handed out before; its row was set back`
-    return { changes: deny(call, { effect: 'deny', code: 'sent_before', told: 'This call was already sent once; it is not sent again.', reasons: [], digest: judgement.digest, tampering }, engine) }
+    const told = 'This call was already sent once; it is not sent again.'
+    return { changes: deny(call, { effect: 'deny', code: 'sent_before', told, reasons: [], digest: judgement.digest, tampering: sentBefore(call) }, engine) }
   }
   return { changes: [started(call, turn, engine)] }
 }

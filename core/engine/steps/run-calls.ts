@@ -1,6 +1,5 @@
 /* Sending calls. A write was recorded as started before; reads run side by side and leave no trace until their answers are there. */
 import type { Json } from '../../digest'
-import { HarnessError } from '../../errors'
 import type { FunctionOutcome } from '../../functions/function'
 import type { Change } from '../../turn/changes'
 import { newContent } from '../../turn/content'
@@ -8,15 +7,23 @@ import type { Call } from '../../turn/call'
 import type { Turn } from '../../turn/turn'
 import type { Engine, StepResult } from '../engine'
 import { judgeStart, type Judgement } from '../judge'
-import { deny, interrupted } from './judge'
+import { interrupted, judged, recorded, sentBefore } from './judge'
 
 /** Sends the one write that is started under this lease. */
 export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> {
   const judgement = judgeStart(call, turn, engine)
   // a reload between recording and sending took the right away: nothing was sent, and nothing will be
-  if (judgement.effect !== 'allow') return { changes: [settled(call, 'failed', { error: 'denied', message: 'The right to make this call was taken away before it was sent. It did not run.' }, engine)] }
-  // last line before the wire: survives a rewound or restored database
-  if (!judgement.entry.idempotent) await engine.sentLog.append(call.call_id)
+  if (judgement.effect !== 'allow') {
+    const denial = { error: 'denied', message: 'The right to make this call was taken away before it was sent. It did not run.' }
+    return { changes: [settled(call, 'failed', denial, engine), ...(judgement.effect === 'deny' ? recorded(call, judgement) : [])] }
+  }
+  // last line before the wire: survives a rewound or restored database, and a row that says started without having been
+  if (!judgement.entry.idempotent) {
+    if (engine.sentLog.has(call.call_id)) {
+      return { changes: [interrupted(call, engine, 'This call was already sent once.'), ...recorded(call, { tampering: sentBefore(call) })] }
+    }
+    await engine.sentLog.append(call.call_id)
+  }
   const outcome = await send(call, turn, judgement, engine, signal)
   return { changes: [outcome.kind === 'cut' ? interrupted(call, engine, outcome.message) : settledBy(call, outcome, engine)] }
 }
@@ -26,8 +33,7 @@ export async function runReads(calls: readonly Call[], turn: Turn, engine: Engin
   const changes = await Promise.all(
     calls.map(async (call): Promise<readonly Change[]> => {
       const judgement = judgeStart(call, turn, engine)
-      if (judgement.effect === 'deny') return deny(call, judgement, engine)
-      if (judgement.effect === 'hold') throw new HarnessError('invariant_broken', `Read ${call.call_id} must be judged again before it runs.`)
+      if (judgement.effect !== 'allow') return judged(call, turn, judgement, engine)
       const outcome = await send(call, turn, judgement, engine, signal)
       if (outcome.kind === 'cut' && signal.aborted) return []
       return [settledBy(call, outcome, engine)]

@@ -31,7 +31,7 @@ CREATE TABLE executions (
 CREATE TABLE sessions (
   session_id TEXT PRIMARY KEY,
   owner TEXT NOT NULL,
-  title TEXT,
+  title TEXT REFERENCES contents (content_id),
   created_at BIGINT NOT NULL
 )
 --
@@ -43,7 +43,7 @@ CREATE TABLE turns (
   owner TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('agent', 'function')),
   agent TEXT NOT NULL,
-  spec TEXT NOT NULL,
+  spec TEXT NOT NULL REFERENCES contents (content_id),
   seal TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('waiting_approval', 'queued', 'running', 'awaiting_functions', 'completed', 'failed', 'cancelled')),
   reason TEXT,
