@@ -23,14 +23,12 @@ import type { Caller, Scope } from './identity/principal'
 import { randomIds } from './ids'
 import type { Log } from './log'
 import type { Model } from './model/model'
-import { ollamaModel } from './model/ollama'
 import type { FunctionEntry } from './policy/policy'
 import type { Harness } from './protocol/operations'
 import { openSentLog } from './sent-log'
 import { migrate, readMigrations } from './store/migrate'
 import type { Connection } from './store/sql'
 import { sqlStore } from './store/sql-store'
-import { openSqlite } from './store/sqlite'
 import type { Store, WorkerRow } from './store/store'
 import { unlockApprover } from './unlock'
 import { verifyStore } from './verify-database'
@@ -88,6 +86,8 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   const clock = options.clock ?? systemClock
 
   const authority = await watchedAuthority(options)
+  // drivers are loaded where they are needed only
+  const { openSqlite } = await import('./store/sqlite.js')
   const connection = (options.wrapConnection ?? ((plain) => plain))(openSqlite({ file: home.databasePath }))
   const store = sqlStore(connection)
   try {
@@ -97,7 +97,8 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     throw error
   }
   const sentLog = await openSentLog(home.sentLogPath)
-  const engine = makeEngine({ options, store, authority, sentLog, clock })
+  const model = options.model ?? (await import('./model/ollama.js')).ollamaModel(authority.current().models.ollama, { log })
+  const engine = makeEngine({ options, store, authority, sentLog, clock, model })
   authority.onLoaded(async (fingerprint) => {
     await store.commit({ actor: options.program, at: clock.now(), session_id: null, changes: [{ type: 'authority.loaded', worker: `${options.program}:${String(process.pid)}`, fingerprint }] })
   })
@@ -132,8 +133,8 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   }
 }
 
-function makeEngine(parts: { options: OpenOptions; store: Store; authority: WatchedAuthority; sentLog: SentLog; clock: Clock }): Engine {
-  const { options, store, authority, sentLog, clock } = parts
+function makeEngine(parts: { options: OpenOptions; store: Store; authority: WatchedAuthority; sentLog: SentLog; clock: Clock; model: Model }): Engine {
+  const { options, store, authority, sentLog, clock, model } = parts
   const { home, log } = options
   const http = httpSource({ signingKey: home.callSigningKey, secret: (name) => authority.current().secret(name), clock })
   const source = (options.wrapSource ?? ((plain) => plain))(http)
@@ -141,7 +142,7 @@ function makeEngine(parts: { options: OpenOptions; store: Store; authority: Watc
     store, clock, log, sentLog,
     ids: randomIds,
     sealKey: home.sealKey,
-    model: options.model ?? ollamaModel(authority.current().models.ollama, { log }),
+    model,
     authority: () => authority.current(),
     refreshAuthority: () => authority.refresh(),
     source: (entry) => {

@@ -4,7 +4,6 @@ import type { AuditReport } from './audit/report'
 import type { ReadOnlyHome } from './home'
 import { HarnessError } from './errors'
 import { schemaVersion } from './store/migrate'
-import { openSqlite } from './store/sqlite'
 import { sqlStore } from './store/sql-store'
 import type { Store } from './store/store'
 
@@ -32,6 +31,7 @@ export async function verifyStore(store: Store, witness: Witness): Promise<Audit
  * Errors: `store_unavailable` when the file cannot be read, `invalid_input` when it is no database of this program.
  */
 export async function verifyDatabase(home: ReadOnlyHome, witness: Partial<Witness> = {}): Promise<AuditReport> {
+  const { openSqlite } = await import('./store/sqlite.js')
   const connection = openSqlite({ file: home.databasePath, readOnly: true })
   try {
     if ((await schemaVersion(connection)) === 0) throw new HarnessError('invalid_input', 'The file is not a database of agent-harness: it holds no record.')

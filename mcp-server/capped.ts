@@ -13,11 +13,17 @@ export type Facts = Readonly<Record<string, Json>>
 export function capped(facts: Facts, limit = answerBytes): Facts {
   if (size(facts) <= limit) return facts
   for (const length of textLengths) {
-    const short = noted(shorter(facts, { text: length, list: Infinity, depth: Infinity }), `Texts longer than ${String(length)} characters are cut here.`)
+    const short = noted(
+      shorter(facts, { text: length, list: Infinity, depth: Infinity }),
+      `Texts longer than ${String(length)} characters are cut here.`,
+    )
     if (size(short) <= limit) return short
   }
   for (const length of listLengths) {
-    const short = noted(shorter(facts, { text: 500, list: length, depth: 6 }), `Texts longer than 500 characters and lists longer than ${String(length)} are cut here.`)
+    const short = noted(
+      shorter(facts, { text: 500, list: length, depth: 6 }),
+      `Texts longer than 500 characters and lists longer than ${String(length)} are cut here.`,
+    )
     if (size(short) <= limit) return short
   }
   return noted(shorter(facts, { text: 200, list: 10, depth: 2 }), 'This was far too long: only its outline is here.')
@@ -31,7 +37,11 @@ function noted(value: Json, note: string): Facts {
   return { ...(value as Facts), cut: note }
 }
 
-interface Measure { readonly text: number; readonly list: number; readonly depth: number }
+interface Measure {
+  readonly text: number
+  readonly list: number
+  readonly depth: number
+}
 
 function shorter(value: Json, most: Measure): Json {
   if (typeof value === 'string') return cutText(value, most.text)

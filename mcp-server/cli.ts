@@ -22,7 +22,15 @@ if (isNewEnough()) {
   if (commandWord() !== 'stdio') process.exit(1)
   // a client shows its user the error that answers initialize, and nothing of stderr
   import('./refuse-client.js').then(
-    (refusal) => { refusal.refuseClient(whatIsNeeded(), (text, done) => { process.stdout.write(text, done) }, process.stdin) },
+    (refusal) => {
+      refusal.refuseClient(
+        whatIsNeeded(),
+        (text, done) => {
+          process.stdout.write(text, done)
+        },
+        process.stdin,
+      )
+    },
     () => process.exit(1),
   )
 }
@@ -34,7 +42,11 @@ function isNewEnough(): boolean {
 
 function whatIsNeeded(): string {
   return (
-    'agent-harness needs Node ' + needed + ' or newer, this is ' + process.versions.node + '. ' +
+    'agent-harness needs Node ' +
+    needed +
+    ' or newer, this is ' +
+    process.versions.node +
+    '. ' +
     'Install Node 24 (https://nodejs.org) and let the command start with that one, for an MCP client by its full path.'
   )
 }

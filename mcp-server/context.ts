@@ -38,7 +38,9 @@ export function commandContext(globals: GlobalOptions, env: Readonly<Record<stri
   const homeOptions: HomeOptions = globals.database === undefined ? {} : { databasePath: globals.database }
   const openOurHome = (): Promise<Home> => openHome(folder, homeOptions)
   return {
-    globals, folder, log,
+    globals,
+    folder,
+    log,
     command: invocationFor({ folder, database: globals.database === undefined ? undefined : resolve(globals.database) }),
     openHome: openOurHome,
     async open({ program, worker, sample = 'as_it_is', onSample }) {
@@ -47,10 +49,23 @@ export function commandContext(globals: GlobalOptions, env: Readonly<Record<stri
       const given = { home, env, log, program, worker }
       if (shop === null) return openHarness(given)
       // the shop stands wherever turns may run, before they do
-      const closeShop = worker ? await shop.open(onSample ?? ((line) => { log.info({ shop: line }, 'sample shop') })) : () => Promise.resolve()
+      const closeShop = worker
+        ? await shop.open(
+            onSample ??
+              ((line) => {
+                log.info({ shop: line }, 'sample shop')
+              }),
+          )
+        : () => Promise.resolve()
       try {
         const harness = await openHarness({ ...given, overlay: shop.functions })
-        return { ...harness, close: async () => { await harness.close(); await closeShop() } }
+        return {
+          ...harness,
+          close: async () => {
+            await harness.close()
+            await closeShop()
+          },
+        }
       } catch (error) {
         await closeShop()
         await shop.undo()

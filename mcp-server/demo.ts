@@ -100,7 +100,7 @@ async function play(stage: Stage): Promise<boolean> {
   const { approval_id } = await heldCall(first, turn_id, stage)
   const { function_id, arguments: args, why, risk } = await harness.get_approval({ approval_id }, caller)
   say(`The model asks for ${function_id} ${JSON.stringify(args)}: a write, not idempotent, ${risk} risk.`)
-  say(`Policy holds it: ${why.join(' ')}`)
+  say(`Policy holds it: ${why.at(-1) ?? ''}`)
   await first.kill()
   say(`SIGKILL to process ${String(first.pid)} while approval ${short(approval_id)} waits. Nothing was sent.`)
 

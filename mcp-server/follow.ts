@@ -21,7 +21,12 @@ export interface Follow {
 }
 
 /** Waits and prints. The result goes to stdout, everything else to stderr. */
-export async function follow(harness: OpenHarness, caller: Caller, command: Invocation, { turnId, seconds, untilHeld, what }: Follow): Promise<ExitCode> {
+export async function follow(
+  harness: OpenHarness,
+  caller: Caller,
+  command: Invocation,
+  { turnId, seconds, untilHeld, what }: Follow,
+): Promise<ExitCode> {
   const stop = new AbortController()
   const onSignal = (): void => {
     stop.abort()
@@ -29,7 +34,9 @@ export async function follow(harness: OpenHarness, caller: Caller, command: Invo
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
   let looks = 0
   const view = await waitForTurn(harness, turnId, caller, {
-    seconds, untilHeld, signal: stop.signal,
+    seconds,
+    untilHeld,
+    signal: stop.signal,
     onLook: (now) => {
       // what is over at once needs no word about waiting
       if (now.state !== 'working' || (looks += 1) !== 2) return

@@ -32,12 +32,13 @@ export function nextForModel(view: TurnView, at: Surroundings): string {
     case 'held':
       return heldForModel(view, at)
     case 'working':
-      return `Still working. Do not send it again; call get_turn with turn_id ${view.turn_id} and wait_seconds 45 for the outcome.${pausing(view, at)}`
+      return `Still working. Do not send it again. ${lookAgain(view)}${pausing(view, at)}`
     case 'completed':
       return 'Done; nothing is left to do for this turn.'
     case 'failed':
     case 'cancelled':
-      if (view.calls.at(-1)?.reason === 'invalid_arguments') return 'The arguments do not fit the function; result says how. Correct them and call it again.'
+      if (view.calls.at(-1)?.reason === 'invalid_arguments')
+        return 'The arguments do not fit the function; result says how. Correct them and call it again.'
       return endings[view.reason ?? ''] ?? 'It ended without success; reason and detail say why.'
   }
 }
@@ -45,14 +46,25 @@ export function nextForModel(view: TurnView, at: Surroundings): string {
 function heldForModel(view: TurnView, at: Surroundings): string {
   const waiting = pending(view)
   const [first] = waiting
-  if (first === undefined) return `It waits for a person. Call get_turn with turn_id ${view.turn_id} and wait_seconds 45 to learn the outcome.`
+  if (first === undefined) return `Waits for a person. ${lookAgain(view)}`
   const which = waiting.map((approval) => `${approval.function_id} (${approval.approval_id})`).join(', ')
-  const key = at.hasApprover ? '' : ` Nobody can decide yet: first the user makes an approver's key with \`${at.command('init')}\`.`
   return (
-    `Waits for a person: ${which}. Do not retry and do not try to decide.${key} Tell the user to look and decide in a terminal with ` +
-    `\`${at.command(`approvals approve ${first.approval_id}`)}\` or \`${at.command(`approvals reject ${first.approval_id} --reason "…"`)}\`, ` +
-    `until ${instant(first.expires_at)}. Then call get_turn with turn_id ${view.turn_id} and wait_seconds 45.${pausing(view, at)}`
+    `Waits for a person: ${which}. Do not retry and do not try to decide. ${decideForModel(first, at)} ` +
+    `After that: ${lookAgain(view)}${pausing(view, at)}`
   )
+}
+
+/** For a model: where a person decides, since it cannot. */
+export function decideForModel({ approval_id, expires_at }: Pick<ApprovalView, 'approval_id' | 'expires_at'>, at: Surroundings): string {
+  const key = at.hasApprover ? '' : `Nobody can decide yet: first the user makes an approver's key with \`${at.command('init')}\`. `
+  return (
+    `${key}Tell the user to look and decide in a terminal with \`${at.command(`approvals approve ${approval_id}`)}\` or ` +
+    `\`${at.command(`approvals reject ${approval_id} --reason "…"`)}\`, until ${instant(expires_at)}.`
+  )
+}
+
+function lookAgain({ turn_id }: TurnView): string {
+  return `Call get_turn with turn_id ${turn_id} and wait_seconds 45 for the outcome.`
 }
 
 function pausing(view: TurnView, at: Surroundings): string {
@@ -72,7 +84,12 @@ export function instant(at: number): string {
 /** How long, in the two largest units that matter. */
 export function span(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
-  const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const
+  const units = [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['min', 60],
+    ['s', 1],
+  ] as const
   const at = units.findIndex(([, size]) => seconds >= size)
   if (at < 0) return '0 s'
   const [unit, size] = units[at] ?? ['s', 1]

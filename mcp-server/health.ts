@@ -32,15 +32,21 @@ export async function startHealth(port: number | null, read: ReadHealth): Promis
   try {
     await listen(server, port ?? usualPort)
   } catch (error) {
-    if (port !== null) throw new HarnessError('conflict', `Port ${String(port)} cannot be used; it may be taken. Choose another with --port, or leave it out.`, { cause: error })
+    if (port !== null)
+      throw new HarnessError('conflict', `Port ${String(port)} cannot be used; it may be taken. Choose another with --port, or leave it out.`, {
+        cause: error,
+      })
     await listen(server, 0)
   }
   return {
     address: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}/healthz`,
-    close: () => new Promise((resolve) => {
-      server.close(() => { resolve() })
-      server.closeAllConnections()
-    }),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => {
+          resolve()
+        })
+        server.closeAllConnections()
+      }),
   }
 }
 

@@ -17,7 +17,12 @@ export interface HomeChoice {
 
 /** The command as it reaches this home; the default home needs no option. */
 export function invocationFor(home: HomeChoice): Invocation {
-  const option = home.database !== undefined ? ` --database ${quote(home.database)}` : home.folder === join(homedir(), '.agent-harness') ? '' : ` --home ${quote(tilde(home.folder))}`
+  const option =
+    home.database !== undefined
+      ? ` --database ${quote(home.database)}`
+      : home.folder === join(homedir(), '.agent-harness')
+        ? ''
+        : ` --home ${quote(tilde(home.folder))}`
   const command = ourCommand()
   return (words) => `${command} ${words}${option}`
 }

@@ -21,5 +21,8 @@ export function toToolError(error: unknown, log: Log, tool: string): ToolError {
     return toolError(error.retry ? `${error.message} The same call may work later.` : error.message)
   }
   log.error({ tool, err: error }, 'tool failed unexpectedly')
-  return toolError('Something unexpected happened inside the harness; its log has the details. A turn that was started goes on: look with get_turn before you send anything again.')
+  return toolError(
+    'Something unexpected happened inside the harness; its log has the details. ' +
+      'A turn that was started goes on: look with get_turn before you send anything again.',
+  )
 }

@@ -33,14 +33,14 @@ async function firstLine(input: Readable): Promise<string> {
     if (end >= 0 || size > longest) break
   }
   const line = Buffer.concat(chunks).toString('utf8').replace(/\r$/, '')
-  if (line === '') throw new HarnessError('invalid_input', 'No passphrase came. Run this at a terminal, or give the passphrase as the first line of stdin.')
+  if (line === '')
+    throw new HarnessError('invalid_input', 'No passphrase came. Run this at a terminal, or give the passphrase as the first line of stdin.')
   if (size > longest && line.length > longest) throw new HarnessError('invalid_input', `A passphrase may have at most ${String(longest)} characters.`)
   return line
 }
 
 function hiddenLine(question: string): Promise<string> {
   const { stdin, stderr } = process
-  stderr.write(question)
   return new Promise((resolve) => {
     let typed: string[] = []
     const finish = (): void => {
@@ -65,8 +65,10 @@ function hiddenLine(question: string): Promise<string> {
         else if (key >= ' ' && typed.length < longest) typed.push(key)
       }
     }
+    // hidden before asked: a quick answer must not show either
     stdin.setRawMode(true)
     stdin.resume()
     stdin.on('data', onData)
+    stderr.write(question)
   })
 }

@@ -28,7 +28,11 @@ export async function main(argv: readonly string[]): Promise<void> {
 function tellError(error: unknown, verbose: boolean): ExitCode {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.unclear
   if (isHarnessError(error)) tell(error.message)
-  else tell(`Something unexpected happened: ${error instanceof Error ? error.message : String(error)}`, verbose ? '' : 'Run it again with --verbose for the details.')
+  else
+    tell(
+      `Something unexpected happened: ${error instanceof Error ? error.message : String(error)}`,
+      verbose ? '' : 'Run it again with --verbose for the details.',
+    )
   if (verbose && error instanceof Error) tell(error.stack ?? '', ...(error.cause instanceof Error ? [error.cause.stack ?? ''] : []))
   return exitCodes.failed
 }
@@ -54,32 +58,90 @@ function makeProgram(): Command {
     .exitOverride()
     .showHelpAfterError('(add --help for what there is)')
 
-  program.command('serve').description('run turns until stopped').option('--sample', 'with a small shop to try things on')
+  program
+    .command('serve')
+    .description('run turns until stopped')
+    .option('--sample', 'with a small shop to try things on')
     .option('--port <number>', 'port of /healthz on loopback', wholeNumber)
     .option('--demo', 'show the main job by itself, with a throw-away home, and end')
     .addOption(new Option('--decide <decision>', 'what the demo decides').choices(['approve', 'reject']))
     .option('--function-url <url>', 'where the demo sends its refund')
-    .action(run<import('./commands/serve').ServeOptions>(async (context, options) => (await import('./commands/serve.js')).serveCommand(context, options)))
-  program.command('stdio').description('the MCP server, started by an MCP client').option('--sample', 'with a small shop to try things on')
-    .action(run<{ sample?: boolean }>(async (context, options) => { await (await import('./commands/stdio.js')).stdioCommand(context, options); return undefined }))
-  program.command('init').description("write a commented harness.yaml and make an approver's key").option('--approver <name>', 'name of the approver (default: yours on this system)')
+    .action(
+      run<import('./commands/serve').ServeOptions>(async (context, options) => (await import('./commands/serve.js')).serveCommand(context, options)),
+    )
+  program
+    .command('stdio')
+    .description('the MCP server, started by an MCP client')
+    .option('--sample', 'with a small shop to try things on')
+    .option('--wait <seconds>', 'how long a call waits when the model does not say (default: 20, most 45)', wholeNumber)
+    .action(
+      run<import('./commands/stdio').StdioCommandOptions>(async (context, options) => {
+        await (await import('./commands/stdio.js')).stdioCommand(context, options)
+        return undefined
+      }),
+    )
+  program
+    .command('init')
+    .description("write a commented harness.yaml and make an approver's key")
+    .option('--approver <name>', 'name of the approver (default: yours on this system)')
     .action(run<{ approver?: string }>(async (context, options) => (await import('./commands/init.js')).initCommand(context, options)))
   addApprovals(program)
-  program.command('status').description('how this home is, or how one turn is').argument('[id]', 'a turn, or a session for its newest turn').addOption(waitOption(0))
-    .action(run<{ wait: number }>(async (context, options, [id]) =>
-      id === undefined ? (await import('./commands/status.js')).statusCommand(context) : (await import('./commands/turns.js')).lookCommand(context, id, options)))
-  program.command('audit').description('the record').command('verify').description('check the record: ends with 0 good, 1 broken, 2 could not tell')
+  program
+    .command('status')
+    .description('how this home is, or how one turn is')
+    .argument('[id]', 'a turn, or a session for its newest turn')
+    .addOption(waitOption(0))
+    .action(
+      run<{ wait: number }>(async (context, options, [id]) =>
+        id === undefined
+          ? (await import('./commands/status.js')).statusCommand(context)
+          : (await import('./commands/turns.js')).lookCommand(context, id, options),
+      ),
+    )
+  program
+    .command('audit')
+    .description('the record')
+    .command('verify')
+    .description('check the record: ends with 0 good, 1 broken, 2 could not tell')
     .option('--key <file>', 'public key of the checkpoints (default: checkpoint.pub in the home)')
     .option('--checkpoints <file>', 'file of checkpoints (default: checkpoints.jsonl in the home)')
-    .action(run<import('./commands/audit').VerifyOptions>(async (context, options) => (await import('./commands/audit.js')).verifyCommand(context, options)))
-  program.command('send').description('send a message to an agent').argument('<message>').option('--agent <id>').option('--model <name>').option('--session <id>', 'go on in a session')
+    .action(
+      run<import('./commands/audit').VerifyOptions>(async (context, options) =>
+        (await import('./commands/audit.js')).verifyCommand(context, options),
+      ),
+    )
+  program
+    .command('send')
+    .description('send a message to an agent')
+    .argument('<message>')
+    .option('--agent <id>')
+    .option('--model <name>')
+    .option('--session <id>', 'go on in a session')
     .addOption(waitOption(60))
-    .action(run<import('./commands/turns').SendOptions>(async (context, options, [message = '']) => (await import('./commands/turns.js')).sendCommand(context, message, options)))
-  program.command('run').description('run one function (tool)').argument('<function>').argument('[arguments]', 'a JSON object', '{}').addOption(waitOption(60))
-    .action(run<{ wait: number }>(async (context, options, [id = '', args = '{}']) => (await import('./commands/turns.js')).runCommand(context, id, args, options)))
-  program.command('stop').description('stop a turn').argument('<id>', 'a turn, or a session for its running turn')
+    .action(
+      run<import('./commands/turns').SendOptions>(async (context, options, [message = '']) =>
+        (await import('./commands/turns.js')).sendCommand(context, message, options),
+      ),
+    )
+  program
+    .command('run')
+    .description('run one function (tool)')
+    .argument('<function>')
+    .argument('[arguments]', 'a JSON object', '{}')
+    .addOption(waitOption(60))
+    .action(
+      run<{ wait: number }>(async (context, options, [id = '', args = '{}']) =>
+        (await import('./commands/turns.js')).runCommand(context, id, args, options),
+      ),
+    )
+  program
+    .command('stop')
+    .description('stop a turn')
+    .argument('<id>', 'a turn, or a session for its running turn')
     .action(run(async (context, _options, [id = '']) => (await import('./commands/turns.js')).stopCommand(context, id)))
-  program.command('functions').description('the functions (tools) there are')
+  program
+    .command('functions')
+    .description('the functions (tools) there are')
     .action(run(async (context) => (await import('./commands/functions.js')).functionsCommand(context)))
   inheritSettings(program)
   return program
@@ -88,15 +150,28 @@ function makeProgram(): Command {
 function addApprovals(program: Command): void {
   const load = () => import('./commands/approvals.js')
   const approvals = program.command('approvals').description('what waits for a person, and the answer')
-  approvals.command('list', { isDefault: true }).description('what waits').option('--all', 'also what is decided')
+  approvals
+    .command('list', { isDefault: true })
+    .description('what waits')
+    .option('--all', 'also what is decided')
     .action(run<{ all?: boolean }>(async (context, options) => (await load()).listCommand(context, options)))
-  approvals.command('show').description('one approval with its exact arguments').argument('<id>', 'or the beginning of it')
+  approvals
+    .command('show')
+    .description('one approval with its exact arguments')
+    .argument('<id>', 'or the beginning of it')
     .action(run(async (context, _options, [id = '']) => (await load()).showCommand(context, id)))
   for (const decision of ['approve', 'reject'] as const) {
-    approvals.command(decision).description(`${decision} it, with an approver's passphrase`).argument('<id>', 'or the beginning of it')
+    approvals
+      .command(decision)
+      .description(`${decision} it, with an approver's passphrase`)
+      .argument('<id>', 'or the beginning of it')
       .option('--approver <name>', 'who decides (default: the only one there is)')
       .option('--reason <text>', decision === 'reject' ? 'why; needed' : 'why')
-      .action(run<import('./commands/approvals').DecideOptions>(async (context, options, [id = '']) => (await load()).decideCommand(context, decision, id, options)))
+      .action(
+        run<import('./commands/approvals').DecideOptions>(async (context, options, [id = '']) =>
+          (await load()).decideCommand(context, decision, id, options),
+        ),
+      )
   }
 }
 

@@ -12,7 +12,9 @@ export function refuseClient(message: string, write: Write, input: NodeJS.Readab
   input.on('data', (chunk) => {
     const lines = (rest + String(chunk)).split('\n')
     rest = lines.pop() || ''
-    lines.forEach((line) => { refuseLine(line, message, write) })
+    lines.forEach((line) => {
+      refuseLine(line, message, write)
+    })
   })
   input.on('end', () => process.exit(1))
   input.on('error', () => process.exit(1))

@@ -29,7 +29,9 @@ export async function sampleFor(home: Home, choice: SampleChoice): Promise<Sampl
   const port = known ?? (await choosePort(file))
   return {
     functions: sampleFunctions(`http://127.0.0.1:${String(port)}`),
-    undo: async () => { if (known === null) await rm(file, { force: true }) },
+    undo: async () => {
+      if (known === null) await rm(file, { force: true })
+    },
     async open(say) {
       let stop: (() => Promise<void>) | null = null
       const stand = async (): Promise<void> => {
@@ -38,7 +40,9 @@ export async function sampleFor(home: Home, choice: SampleChoice): Promise<Sampl
       }
       await stand()
       // what fails here fails again at the call, which then says so
-      const retry = setInterval(() => { if (stop === null) stand().catch(() => undefined) }, takeOverMs).unref()
+      const retry = setInterval(() => {
+        if (stop === null) stand().catch(() => undefined)
+      }, takeOverMs).unref()
       return async () => {
         clearInterval(retry)
         await stop?.()
@@ -72,7 +76,9 @@ function freePort(): Promise<number> {
     const server = createServer().once('error', reject)
     server.listen(0, '127.0.0.1', () => {
       const { port } = server.address() as AddressInfo
-      server.close(() => { resolve(port) })
+      server.close(() => {
+        resolve(port)
+      })
     })
   })
 }

@@ -3,7 +3,7 @@ import type { TurnView } from '../core/index'
 import { exitCodes, type ExitCode } from './exit-codes'
 import { instant, pending, span } from './guidance'
 import type { Invocation } from './invocation'
-import { escapedArguments, rawArguments, shorten, visible } from './visible'
+import { escapedArguments, rawArguments, visible } from './visible'
 
 export function print(...lines: readonly string[]): void {
   process.stdout.write(`${lines.join('\n')}\n`)
@@ -32,7 +32,8 @@ const outcomes: Readonly<Record<string, string>> = {
 export function turnLines(view: TurnView, command: Invocation): string[] {
   const head = `${view.turn_id}: ${view.state}${view.reason === null || view.reason === 'done' ? '' : ` (${view.reason})`}`
   if (view.state === 'held') return [head, ...heldLines(view, command)]
-  if (view.state === 'working') return [head, `Worker: ${view.worker}`, ...callLines(view), `Look again with: ${command(`status ${view.turn_id} --wait 60`)}`]
+  if (view.state === 'working')
+    return [head, `Worker: ${view.worker}`, ...callLines(view), `Look again with: ${command(`status ${view.turn_id} --wait 60`)}`]
   const told = view.reason === 'interrupted' ? null : view.detail
   const lines = [head, ...callLines(view)]
   const why = told === null ? outcomes[view.reason ?? ''] : visible(told)
@@ -50,7 +51,9 @@ export function resultText(view: TurnView): string | null {
 }
 
 function callLines(view: TurnView): string[] {
-  return view.calls.map((call) => `  ${call.function_call_id}  ${visible(call.function_id)}  ${call.status}${call.reason === null ? '' : ` (${call.reason})`}`)
+  return view.calls.map(
+    (call) => `  ${call.function_call_id}  ${visible(call.function_id)}  ${call.status}${call.reason === null ? '' : ` (${call.reason})`}`,
+  )
 }
 
 function heldLines(view: TurnView, command: Invocation): string[] {
@@ -58,7 +61,11 @@ function heldLines(view: TurnView, command: Invocation): string[] {
   const [first] = waiting
   if (first === undefined) return [`Look again with: ${command(`status ${view.turn_id} --wait 60`)}`]
   return [
-    ...waiting.map((approval) => `${approval.function_id} waits for a person (${approval.approver_roles.join(' or ')}) until ${instant(approval.expires_at)}: ${approval.approval_id}`),
+    ...waiting.map(
+      (approval) =>
+        `${visible(approval.function_id)} waits for a person (${approval.approver_roles.join(' or ')}) until ${instant(approval.expires_at)}: ` +
+        approval.approval_id,
+    ),
     ...columns([
       ['Decide with', command(`approvals approve ${first.approval_id}`)],
       ['or', command(`approvals reject ${first.approval_id} --reason '…'`)],
@@ -84,7 +91,12 @@ export function exitCodeOf(view: Pick<TurnView, 'state'>): ExitCode {
 /** The exact arguments, raw, and in ASCII where that shows more. */
 export function argumentLines(value: Parameters<typeof rawArguments>[0]): string[] {
   const escaped = escapedArguments(value)
-  return [...rawArguments(value).split('\n').map((line) => `  ${line}`), ...(escaped === null ? [] : ['The same with every letter beyond ASCII by its number:', `  ${escaped}`])]
+  return [
+    ...rawArguments(value)
+      .split('\n')
+      .map((line) => `  ${line}`),
+    ...(escaped === null ? [] : ['The same with every letter beyond ASCII by its number:', `  ${escaped}`]),
+  ]
 }
 
 /** How long ago, or how long until, from now. */
@@ -96,4 +108,4 @@ export function left(until: number): string {
   return until <= Date.now() ? 'no time' : span(until - Date.now())
 }
 
-export { shorten, visible }
+export { visible }

@@ -11,7 +11,7 @@ import type { Surroundings } from './guidance'
 import { packageVersion, type Invocation } from './invocation'
 import { toolError, toToolError } from './mcp-error'
 import { unknownArguments, type ToolArguments } from './tool-input'
-import { tools } from './tools'
+import { makeTools } from './tools'
 
 /** At least so often, in ms, a client that asked for progress hears of it. */
 const progressEvery = 10_000
@@ -21,6 +21,8 @@ export interface ServerParts {
   readonly caller: Caller
   readonly command: Invocation
   readonly log: Log
+  /** Default of `wait_seconds`. */
+  readonly wait?: number | undefined
   /** Aborts when the client is gone: nobody waits any longer. */
   readonly gone: AbortSignal
 }
@@ -42,10 +44,17 @@ export async function serveTools(parts: ServerParts, transport: Transport): Prom
     { name: 'agent-harness', title: 'Agent Harness', version: packageVersion() },
     { capabilities: { tools: {} }, instructions: instructionsFor(harness, surroundings()) },
   )
+  const tools = makeTools(parts.wait)
   const running = new Set<Promise<unknown>>()
 
   server.setRequestHandler(ListToolsRequestSchema, () => ({
-    tools: tools.map(({ name, title, description, inputSchema, annotations }) => ({ name, title, description, inputSchema, annotations: { title, ...annotations } })),
+    tools: tools.map(({ name, title, description, inputSchema, annotations }) => ({
+      name,
+      title,
+      description,
+      inputSchema,
+      annotations: { title, ...annotations },
+    })),
   }))
   server.setRequestHandler(CallToolRequestSchema, async (request, extra) => {
     const { name, arguments: given = {}, _meta: meta } = request.params
@@ -53,7 +62,9 @@ export async function serveTools(parts: ServerParts, transport: Transport): Prom
     const onLook = token === undefined ? undefined : progress(token, (notification) => extra.sendNotification(notification))
     const toolUse: unknown = meta?.['claudecode/toolUseId']
     const answer = callTool(name, given as ToolArguments, {
-      signal: AbortSignal.any([extra.signal, gone]), toolUseId: typeof toolUse === 'string' ? toolUse : undefined, ...(onLook === undefined ? {} : { onLook }),
+      signal: AbortSignal.any([extra.signal, gone]),
+      toolUseId: typeof toolUse === 'string' ? toolUse : undefined,
+      ...(onLook === undefined ? {} : { onLook }),
     })
     running.add(answer)
     return answer.finally(() => running.delete(answer))
@@ -61,9 +72,14 @@ export async function serveTools(parts: ServerParts, transport: Transport): Prom
   server.onerror = (error) => log.warn({ problem: error.message }, 'mcp connection')
   await server.connect(transport)
 
-  async function callTool(name: string, given: ToolArguments, context: { signal: AbortSignal; toolUseId: string | undefined; onLook?: OnLook }): Promise<CallToolResult> {
+  async function callTool(
+    name: string,
+    given: ToolArguments,
+    context: { signal: AbortSignal; toolUseId: string | undefined; onLook?: OnLook },
+  ): Promise<CallToolResult> {
     const tool = tools.find((candidate) => candidate.name === name)
-    if (tool === undefined) return toolError(`There is no tool ${JSON.stringify(name.slice(0, 64))} here. There are: ${tools.map((one) => one.name).join(', ')}.`)
+    if (tool === undefined)
+      return toolError(`There is no tool ${JSON.stringify(name.slice(0, 64))} here. There are: ${tools.map((one) => one.name).join(', ')}.`)
     const unknown = unknownArguments(tool.fields, given)
     if (unknown.length > 0) log.info({ tool: name, unknown: unknown.map((one) => one.slice(0, 64)) }, 'arguments that nobody asked for')
     try {
@@ -105,10 +121,16 @@ export function instructionsFor(harness: Pick<OpenHarness, 'workerState'>, { com
     ? 'This server runs turns itself: they pause when it exits and go on at its next start.'
     : `Another process holds the database and runs the turns; this server only writes requests and reads answers. ${text}`
   return [
-    'Functions (tools) and agents under policy, approval and audit. run_function runs one function without a model; send_to_agent gives a task to an agent; list_functions says what there is.',
-    'Every answer has state and next: do what next says. working: it goes on by itself, ask with get_turn. held: a person has to decide in a terminal; no tool here can decide, so do not retry, tell the user. completed, failed, cancelled: it is over.',
-    'A turn is on disk before the answer and survives the end of this conversation; a time-out of a call ends the waiting only. When the outcome of a call is unknown, never repeat it: ask the user.',
+    'Functions (tools) and agents under policy, approval and audit. run_function runs one function without a model; ' +
+      'send_to_agent gives a task to an agent; list_functions says what there is.',
+    'Every answer has state and next: do what next says. working: it goes on by itself, ask with get_turn. held: a person has to decide ' +
+      'in a terminal; no tool here can decide, so do not retry, tell the user. completed, failed, cancelled: it is over.',
+    'A turn is on disk before the answer and survives the end of this conversation; a time-out of a call ends the waiting only. ' +
+      'When the outcome of a call is unknown, never repeat it: ask the user.',
     who,
     hasApprover ? '' : `Nobody can decide yet: the user has to run \`${command('init')}\` in a terminal once.`,
-  ].filter((line) => line !== '').join('\n').slice(0, 1_490)
+  ]
+    .filter((line) => line !== '')
+    .join('\n')
+    .slice(0, 1_490)
 }

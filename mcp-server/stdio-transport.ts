@@ -29,7 +29,9 @@ interface Request {
 
 /** A transport for the SDK's server. */
 export function stdioTransport({ input, write, log, onGone }: Streams): Transport {
-  const reply = (message: object): void => { write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`) }
+  const reply = (message: object): void => {
+    write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  }
   const transport: Transport = {
     start: async () => {
       eachLine(input, lineBytes, onLine, () => {

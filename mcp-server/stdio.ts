@@ -14,6 +14,8 @@ export interface StdioOptions {
   readonly open: () => Promise<OpenHarness>
   readonly command: Invocation
   readonly log: Log
+  /** Default of the tools' `wait_seconds`. */
+  readonly wait?: number | undefined
 }
 
 /** From the end of stdin to ours, in ms. */
@@ -29,7 +31,7 @@ function guardStdout(): typeof process.stdout.write {
 }
 
 /** Serves until the client goes; then ends the process. */
-export async function serveStdio({ open, command, log }: StdioOptions): Promise<void> {
+export async function serveStdio({ open, command, log, wait }: StdioOptions): Promise<void> {
   const write = guardStdout()
   const gone = new AbortController()
   let harness: OpenHarness | null = null
@@ -56,7 +58,7 @@ export async function serveStdio({ open, command, log }: StdioOptions): Promise<
   }
   const caller = harness.localCaller('stdio', ['turns:write', 'turns:read', 'identity:read'])
   const transport = stdioTransport({ input, write: (text) => void write(text), log, onGone: () => void end('stdin ended') })
-  const connection = await serveTools({ harness, caller, command, log, gone: gone.signal }, transport)
+  const connection = await serveTools({ harness, caller, command, log, wait, gone: gone.signal }, transport)
   idle = (withinMs) => connection.idle(withinMs)
 
   function hurry(): void {

@@ -22,9 +22,14 @@ const objectBytes = 1 << 20
 /** The fields as a JSON Schema every client takes: one flat object, no references, no unions. */
 export function jsonSchemaOf(fields: Fields): { type: 'object'; properties: Record<string, object>; required?: string[] } {
   const properties = Object.fromEntries(
-    Object.entries(fields).map(([name, { required: _required, ...field }]) => [name, field.type === 'object' ? { ...field, additionalProperties: true } : field]),
+    Object.entries(fields).map(([name, { required: _required, ...field }]) => [
+      name,
+      field.type === 'object' ? { ...field, additionalProperties: true } : field,
+    ]),
   )
-  const required = Object.entries(fields).filter(([, field]) => field.required === true).map(([name]) => name)
+  const required = Object.entries(fields)
+    .filter(([, field]) => field.required === true)
+    .map(([name]) => name)
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
 }
 
@@ -42,7 +47,7 @@ export function readArguments(tool: string, fields: Fields, example: ToolArgumen
     const typed = typedValue(field, value, name, refuse)
     if (typed === undefined) throw problem()
     if (typeof typed === 'number' && (typed < (field.minimum ?? -Infinity) || typed > (field.maximum ?? Infinity))) throw problem()
-    if (field.enum !== undefined && !field.enum.includes(String(typed))) throw problem()
+    if (field.enum !== undefined && !(typeof typed === 'string' && field.enum.includes(typed))) throw problem()
     read[name] = typed
   }
   return read

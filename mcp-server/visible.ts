@@ -26,9 +26,3 @@ export function escapedArguments(value: Json): string | null {
   const escaped = text.replace(beyondAscii, codePoint)
   return escaped === text ? null : escaped
 }
-
-/** The beginning of a text, with a mark where it was cut. */
-export function shorten(text: string, length: number): string {
-  const characters = [...text]
-  return characters.length <= length ? text : `${characters.slice(0, length - 1).join('')}…`
-}

@@ -133,7 +133,7 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
     case 'call.settled':
       return moveCall(change, change.to, { reason: change.reason, result: change.result.content_id })
     case 'call.late':
-      return move('call', change.call_id, ({ status, late_result }) => status === 'interrupted' && late_result === null, { late_result: change.result.content_id })
+      return move('call', change.call_id, ({ status, late_result }) => (status === 'interrupted' || status === 'started') && late_result === null, { late_result: change.result.content_id })
     case 'approval.opened': {
       const { approval } = change
       const { status, function_digest, approval_digest } = approval

@@ -87,7 +87,7 @@ const isLost = (error: unknown): boolean => isHarnessError(error) && error.code 
 function perform(step: Step, turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> | StepResult {
   switch (step.kind) {
     case 'fold':
-      return foldUrgent(step.items, engine)
+      return foldUrgent(step.items, turn, engine)
     case 'deliver':
       return deliver(step.items, turn, engine)
     case 'judge':

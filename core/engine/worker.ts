@@ -50,6 +50,7 @@ export interface Worker {
 }
 
 interface Running {
+  readonly owner: string
   readonly controller: AbortController
   /** Stop heard for this turn; the run itself may go on to its end. */
   readonly done: Promise<void>
@@ -111,8 +112,7 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     }
   }
 
-  async function claim(): Promise<Turn | null> {
-    const turnId = await store.findClaimable(me, clock.now())
+  async function claim(turnId: string | null): Promise<Turn | null> {
     if (turnId === null || running.has(turnId)) return null
     const row = await store.findTurn(turnId)
     if (row === null) return null
@@ -139,7 +139,7 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
         scheduler.wake()
       }
     }
-    running.set(turn.turn_id, { controller, done: run() })
+    running.set(turn.turn_id, { owner: turn.owner, controller, done: run() })
   }
 
   /** After a run that broke off: wait a little, longer each time, and let the turn be claimed again; it counts as a claim without a result. */
@@ -159,7 +159,18 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     for (const [turnId, run] of running) {
       if (run.controller.signal.aborted) continue
       const inbox = await store.readInbox(turnId)
-      if (inbox.some((item) => item.kind === 'stop' && isGenuine(item, engine))) run.controller.abort()
+      if (inbox.some((item) => item.kind === 'stop' && isGenuine(item, run, engine))) run.controller.abort()
+    }
+  }
+
+  /** A turn that waits, for an earlier one or for room, does not wait to be stopped. */
+  async function startStopped(): Promise<void> {
+    for (const turnId of await store.findStopped(me)) {
+      const row = await store.findTurn(turnId)
+      const inbox = await store.readInbox(turnId)
+      if (row === null || !inbox.some((item) => item.kind === 'stop' && isGenuine(item, row, engine))) continue
+      const turn = await claim(turnId)
+      if (turn !== null) start(turn)
     }
   }
 
@@ -167,15 +178,16 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     if (!working) await takePlace()
     if (!working) return
     await hearStops()
-    while (!stopping && working && running.size < maxRunning) {
-      try {
-        const turn = await claim()
+    try {
+      await startStopped()
+      while (!stopping && working && running.size < maxRunning) {
+        const turn = await claim(await store.findClaimable(me, clock.now()))
         if (turn === null) return
         start(turn)
-      } catch (error) {
-        if (!isHarnessError(error) || error.code !== 'conflict') throw error
-        return // somebody was quicker, or the row was damaged: never at once again, that would starve the process
       }
+    } catch (error) {
+      // somebody was quicker, or the row was damaged: never at once again, that would starve the process
+      if (!isHarnessError(error) || error.code !== 'conflict') throw error
     }
   }
 

@@ -3,15 +3,23 @@ import type { AuditReads, StoredExecution } from '../audit/verify'
 import type { Checkpoint } from '../audit/checkpoint'
 import { decidedFact, type Facts, type FoldedObject, type ObjectKind } from '../audit/fold'
 import { toAuditRow, toCheckpoint, toExecution } from './rows'
-import { sql, type Connection, type Row, type Statement } from './sql'
-import { streamLimit } from './sqlite'
+import { sql, streamLimit, type Connection, type Row, type Statement } from './sql'
 
 /** Most rows of a kind that are told of what belongs to nothing. */
 const mostStrays = 100
 
+/** How long other work of this process may have to wait for its turn. */
+const breathEveryMs = 10
+
 /** `connection` must show one moment: a snapshot. */
 export function auditReads(connection: Pick<Connection, 'query' | 'queryAll' | 'stream'>): AuditReads {
   const limit = `LIMIT ${String(streamLimit)}`
+  let breathedAt = performance.now()
+  const breathe = async (): Promise<void> => {
+    if (performance.now() - breathedAt < breathEveryMs) return
+    await new Promise((resolve) => setImmediate(resolve))
+    breathedAt = performance.now()
+  }
   const checkpointWhere = async (condition: string, number: number): Promise<Checkpoint | null> => {
     const row = (await connection.query(sql(`SELECT * FROM checkpoints WHERE number ${condition} ? ORDER BY number LIMIT 1`, [number])))[0]
     return row === undefined ? null : toCheckpoint(row)
@@ -45,7 +53,7 @@ export function auditReads(connection: Pick<Connection, 'query' | 'queryAll' | '
         const part = places.slice(from, from + streamLimit)
         const found = await connection.queryAll(part.map(({ chain, seq }) => sql('SELECT hash FROM audit_events WHERE chain = ? AND seq = ?', [chain, seq])))
         for (const [row] of found) hashes.push(row === undefined ? null : String(row['hash']))
-        await new Promise((resolve) => setImmediate(resolve))
+        await breathe()
       }
       return hashes
     },

@@ -3,12 +3,11 @@ import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
 import { areHeads } from '../audit/verify-checkpoints'
 import type { Execution } from '../executions/execution'
-import { HarnessError } from '../errors'
 import type { Call } from '../turn/call'
 import { contentDigest, type Content } from '../turn/content'
 import type { InboxItem } from '../turn/inbox'
 import type { Session } from '../turn/changes'
-import { nothingAsked, type Message, type TurnRow, type TurnSpec } from '../turn/turn'
+import { nothingAllowed, type Message, type TurnRow, type TurnSpec } from '../turn/turn'
 import type { AuditRow, WorkerRow } from './store'
 import type { Row } from './sql'
 
@@ -17,12 +16,13 @@ const textOrNull = (row: Row, column: string): string | null => (row[column] ===
 const number = (row: Row, column: string): number => Number(row[column] ?? 0)
 const numberOrNull = (row: Row, column: string): number | null => (row[column] === null || row[column] === undefined ? null : Number(row[column]))
 
-/** A row edited into something that is no JSON is damage, not a crash. */
-function json<T>(row: Row, column: string): T {
+/** JSON as we wrote it. What was edited into another kind of value is `otherwise`, which gives no rights: damage, not a crash; the record shows it. */
+function json<T extends object | null>(row: Row, column: string, otherwise: T): T {
   try {
-    return JSON.parse(text(row, column)) as T
-  } catch (cause) {
-    throw new HarnessError('invariant_broken', `A row of the database holds something unreadable in ${column}; run "agent-harness audit verify".`, { cause })
+    const value: unknown = JSON.parse(text(row, column))
+    return typeof value === 'object' && value !== null && Array.isArray(value) === Array.isArray(otherwise) ? (value as T) : otherwise
+  } catch {
+    return otherwise
   }
 }
 
@@ -53,10 +53,10 @@ export function toTurnRow(row: Row): TurnRow {
   }
 }
 
-/** Erased with the other texts of an old turn: then only its limits are forgotten. */
+/** Erased with the other texts of an old turn, or by one who wants it to have no limits: it may then do nothing. */
 function specOf(row: Row): Pick<TurnRow, 'spec' | 'spec_content'> {
   const spec_content = content(row, 'spec')
-  return { spec_content, spec: spec_content.text === null ? nothingAsked : json<TurnSpec>(row, 'spec_text') }
+  return { spec_content, spec: spec_content.text === null ? nothingAllowed : json<TurnSpec>(row, 'spec_text', nothingAllowed) }
 }
 
 export function toSession(row: Row): Session {
@@ -67,7 +67,7 @@ export function toMessage(row: Row): Message {
   return {
     message_id: text(row, 'message_id'), session_id: text(row, 'session_id'), turn_id: text(row, 'turn_id'), ordinal: number(row, 'ordinal'),
     step: number(row, 'step'), role: text(row, 'role') as Message['role'], content: content(row, 'content'), seal: text(row, 'seal'),
-    reply: textOrNull(row, 'reply') === null ? null : json(row, 'reply'), created_at: number(row, 'created_at'),
+    reply: json<Message['reply']>(row, 'reply', null), created_at: number(row, 'created_at'),
   }
 }
 
@@ -75,7 +75,7 @@ export function toCall(row: Row): Call {
   return {
     call_id: text(row, 'call_id'), turn_id: text(row, 'turn_id'), step: number(row, 'step'), ordinal: number(row, 'ordinal'),
     function_id: text(row, 'function_id'), arguments: content(row, 'arguments'), seal: text(row, 'seal'), status: text(row, 'status') as Call['status'],
-    reason: textOrNull(row, 'reason'), reasons: json(row, 'reasons'), function_digest: textOrNull(row, 'function_digest'),
+    reason: textOrNull(row, 'reason'), reasons: json<Call['reasons']>(row, 'reasons', []), function_digest: textOrNull(row, 'function_digest'),
     approval_id: textOrNull(row, 'approval_id'), started_epoch: numberOrNull(row, 'started_epoch'), attempts: number(row, 'attempts'),
     result: contentOrNull(row, 'result'), proposed_at: number(row, 'proposed_at'), started_at: numberOrNull(row, 'started_at'),
     settled_at: numberOrNull(row, 'settled_at'),
@@ -101,9 +101,9 @@ export function toApproval(row: Row): Approval {
   return {
     approval_id: text(row, 'approval_id'), execution_id: text(row, 'execution_id'), session_id: text(row, 'session_id'), turn_id: text(row, 'turn_id'),
     call_id: text(row, 'call_id'), owner: text(row, 'owner'), function_id: text(row, 'function_id'), function_digest: text(row, 'function_digest'),
-    approval_digest: text(row, 'approval_digest'), assurance: text(row, 'assurance') as Approval['assurance'], approver_roles: json(row, 'approver_roles'),
+    approval_digest: text(row, 'approval_digest'), assurance: text(row, 'assurance') as Approval['assurance'], approver_roles: json<Approval['approver_roles']>(row, 'approver_roles', []),
     status: text(row, 'status') as Approval['status'], created_at: number(row, 'created_at'), expires_at: number(row, 'expires_at'),
-    decided: textOrNull(row, 'decided') === null ? null : json<SignedDecision>(row, 'decided'),
+    decided: json<SignedDecision | null>(row, 'decided', null),
   }
 }
 
@@ -130,12 +130,7 @@ export function toAuditRow(row: Row): AuditRow {
 
 /** Heads that are unreadable are none: the root then shows it, and new checkpoints go on. */
 export function toCheckpoint(row: Row): Checkpoint {
-  let heads: unknown = null
-  try {
-    heads = json(row, 'heads')
-  } catch {
-    // none
-  }
+  const heads: unknown = json<readonly unknown[]>(row, 'heads', [])
   return { number: number(row, 'number'), at: number(row, 'at'), heads: areHeads(heads) ? heads : [], root: text(row, 'root'), signature: text(row, 'signature') }
 }
 

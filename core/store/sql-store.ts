@@ -5,8 +5,7 @@ import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
 import { auditReads } from './audit-reads'
 import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toSession, toTurnRow, toWorkerRow } from './rows'
-import { sql, Unchanged, type Connection, type Row, type Statement } from './sql'
-import { streamLimit } from './sqlite'
+import { sql, streamLimit, Unchanged, type Connection, type Row, type Statement } from './sql'
 import { statementsOf } from './write-changes'
 import { schemaVersion } from './migrate'
 import type { Commit, Store } from './store'
@@ -78,6 +77,17 @@ export function sqlStore(connection: Connection): Store {
         ),
       )
       return rows[0] === undefined ? null : String(rows[0]['turn_id'])
+    },
+    async findStopped(worker) {
+      const rows = await connection.query(
+        sql(
+          `SELECT turn_id FROM turns t WHERE finished_at IS NULL AND (lease_owner IS NULL OR lease_owner <> ?) AND lease_epoch BETWEEN 0 AND ${String(lastEpoch)}
+             AND EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = t.turn_id AND i.kind = 'stop' AND i.fate IS NULL)
+           ORDER BY created_at, turn_id`,
+          [worker.worker_id],
+        ),
+      )
+      return rows.map((row) => String(row['turn_id']))
     },
 
     async loadTurn(turnId) {

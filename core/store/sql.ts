@@ -47,3 +47,6 @@ export interface Connection {
   onHint(listener: () => void): () => void
   close(): Promise<void>
 }
+
+/** The page size that `stream` relies on; statements given to it end with this limit. */
+export const streamLimit = 500

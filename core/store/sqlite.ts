@@ -4,12 +4,11 @@
  */
 import Database from 'better-sqlite3'
 import { HarnessError } from '../errors'
-import { Unchanged, type Connection, type Row, type Statement } from './sql'
+import { streamLimit, Unchanged, type Connection, type Row, type Statement } from './sql'
 
 const busyTimeoutMs = 50
 /** How long a locked database is waited for before the operation fails. */
 const patienceMs = 10_000
-const pageRows = 500
 /** How often another process's commits are looked for. Reading the counter takes microseconds. */
 const hintPollMs = 50
 
@@ -39,7 +38,9 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
     return statement
   }
   const read = (statement: Statement): Row[] => prepare(statement.text).all(...statement.values) as Row[]
-  const readAll = database.transaction((statements: readonly Statement[]) => statements.map(read))
+  const readEach = (statements: readonly Statement[]): Row[][] => statements.map(read)
+  // a snapshot is one view already
+  const readAll = database.inTransaction ? readEach : database.transaction(readEach)
   const apply = database.transaction((statements: readonly Statement[]) => {
     for (const statement of statements) {
       const done = prepare(statement.text).run(...statement.values)
@@ -66,7 +67,7 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
         const rows: Row[] = await patiently(() => read(statement(after)), patience)
         yield* rows
         last = rows.at(-1) ?? null
-        if (last === null || rows.length < pageRows) return
+        if (last === null || rows.length < streamLimit) return
         await new Promise((resolve) => setImmediate(resolve))
       }
     },
@@ -110,9 +111,6 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
     },
   }
 }
-
-/** The page size that `stream` relies on; statements given to it end with this limit. */
-export const streamLimit = pageRows
 
 function openFile(options: SqliteOptions): Database.Database {
   let database: Database.Database | undefined

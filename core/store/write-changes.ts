@@ -2,8 +2,8 @@
  * From a change to the statements that write its rows. Each statement names the state it starts from and must change a row, so that an
  * illegal or repeated move undoes the whole commit.
  */
-import { unreachable } from '../errors'
-import type { CallStatus } from '../turn/call'
+import { HarnessError, unreachable } from '../errors'
+import { callMoves, type CallStatus } from '../turn/call'
 import type { Change, TurnChange } from '../turn/changes'
 import type { Content } from '../turn/content'
 import type { TurnRow } from '../turn/turn'
@@ -79,7 +79,7 @@ function turnRowsOf(change: TurnChange): Statement[] {
         sql(
           `UPDATE turns SET status = 'running', park = NULL, wake_at = NULL, lease_owner = ?, lease_epoch = ?, claims = claims + 1,
              started_at = COALESCE(started_at, ?)
-           WHERE turn_id = ? AND lease_epoch = ? AND finished_at IS NULL`,
+           WHERE turn_id = ? AND lease_epoch = ? AND status IN ('queued', 'running', 'awaiting_functions')`,
           [change.worker, change.epoch, change.at, change.turn_id, change.epoch - 1],
           conflict(`turn ${change.turn_id} was claimed by another worker`),
         ),
@@ -136,7 +136,9 @@ function turnRowsOf(change: TurnChange): Statement[] {
     case 'call.late':
       return [
         sql(
-          `UPDATE calls SET late_result = ? WHERE call_id = ? AND status = 'interrupted' AND late_result IS NULL`,
+          // also when the next worker has not given it up yet, but will
+          `UPDATE calls SET late_result = ? WHERE call_id = ? AND late_result IS NULL AND (status = 'interrupted'
+             OR (status = 'started' AND started_epoch < (SELECT lease_epoch FROM turns t WHERE t.turn_id = calls.turn_id)))`,
           [change.result.content_id, change.call_id],
           conflict(`call ${change.call_id} waits for no late outcome`),
         ),
@@ -193,6 +195,7 @@ function turnInsert(turn: Omit<TurnRow, 'spec'>): Statement {
 }
 
 function moveCall(change: { readonly call_id: string; readonly from: CallStatus }, to: CallStatus, columns: Readonly<Record<string, SqlValue>>): Statement {
+  if (!callMoves[change.from].includes(to)) throw new HarnessError('invariant_broken', `Call ${change.call_id} cannot go from ${change.from} to ${to}.`)
   const names = Object.keys(columns)
   return sql(
     `UPDATE calls SET status = ?, ${names.map((name) => `${name} = ?`).join(', ')} WHERE call_id = ? AND status = ?`,

@@ -31,8 +31,9 @@ export const callMoves: Readonly<Record<CallStatus, readonly CallStatus[]>> = {
   denied: [], succeeded: [], failed: [], interrupted: [], rejected: [], expired: [], timed_out: [],
 }
 
+/** A status put in by hand that does not exist goes nowhere. */
 export function isSettled(status: CallStatus): boolean {
-  return callMoves[status].length === 0
+  return !Object.hasOwn(callMoves, status) || callMoves[status].length === 0
 }
 
 export interface Call {

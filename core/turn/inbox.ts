@@ -29,11 +29,14 @@ export type InboxItem = {
   readonly seq: number
   readonly principal: string
   readonly posted_at: number
-  /** HMAC over the item, for messages and stops: one put in by hand is dropped and audited. */
+  /** HMAC over the item: one put in by hand is dropped and audited. */
   readonly seal: string
 } & InboxBody
 
-export function inboxSealFacts(item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'kind' | 'principal'> & { readonly content_digest: string | null }): Record<string, string | null> {
-  const { inbox_id, turn_id, kind, principal, content_digest } = item
-  return { inbox_id, turn_id, kind, principal, content_digest }
+/** `owner`: of the turn, as its row said when the item was posted; one that was changed for a moment lets nobody else in. */
+export function inboxSealFacts(
+  item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'seq' | 'kind' | 'principal'> & { readonly content_digest: string | null; readonly owner: string },
+): Record<string, string | number | null> {
+  const { inbox_id, turn_id, seq, kind, principal, content_digest, owner } = item
+  return { inbox_id, turn_id, seq, kind, principal, content_digest, owner }
 }

@@ -63,6 +63,9 @@ export const nothingAsked: TurnSpec = {
   model: null, system_prompt: null, system_prompt_strategy: 'enrich', mode: 'agent', functions: null, max_turns: 0, thinking_level: null, metadata: null,
 }
 
+/** What is left of what was asked for once its text was erased: nothing that could widen it. */
+export const nothingAllowed: TurnSpec = { ...nothingAsked, mode: 'plan', functions: { allow: [], deny: [] } }
+
 /** How a turn is reached: the loop is the same, only where calls come from differs. */
 export type TurnKind = 'agent' | 'function'
 
@@ -165,7 +168,8 @@ export function callSealFacts(call: Pick<Call, 'call_id' | 'turn_id' | 'step' | 
   return { call_id, turn_id, step, ordinal, function_id, arguments: call.arguments.digest }
 }
 
-export function messageSealFacts(message: Pick<Message, 'message_id' | 'session_id' | 'turn_id' | 'step' | 'role' | 'content'>): Json {
-  const { message_id, session_id, turn_id, step, role } = message
-  return { message_id, session_id, turn_id, step, role, content: message.content.digest }
+/** With its place, so that none is taken out or moved unseen, and the owner whose conversation it is part of. */
+export function messageSealFacts(message: Omit<Message, 'seal' | 'created_at'>, owner: string): Json {
+  const { message_id, session_id, turn_id, ordinal, step, role } = message
+  return { message_id, session_id, turn_id, ordinal, step, role, owner, content: message.content.digest, reply: message.reply as unknown as Json }
 }

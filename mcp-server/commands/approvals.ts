@@ -2,7 +2,18 @@
  * approvals: what waits for a person, exactly, and the person's answer, signed with a key that a passphrase unlocks. What is signed is
  * computed anew from what was shown, so that an altered database cannot show one thing and have another signed.
  */
-import { approvalDigest, functionDigest, HarnessError, isHarnessError, signDecision, type ApprovalDetail, type ApprovalView, type Caller, type Decision, type OpenHarness } from '../../core/index'
+import {
+  approvalDigest,
+  functionDigest,
+  HarnessError,
+  isHarnessError,
+  signDecision,
+  type ApprovalDetail,
+  type ApprovalView,
+  type Caller,
+  type Decision,
+  type OpenHarness,
+} from '../../core/index'
 import type { CommandContext } from '../context'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { instant, span } from '../guidance'
@@ -44,7 +55,12 @@ export async function showCommand(context: CommandContext, id: string): Promise<
     print(...detailLines(detail))
     const problem = digestProblem(harness, detail)
     if (problem !== null) tell('', problem)
-    if (detail.status === 'pending') tell('', `Decide with: ${context.command(`approvals approve ${detail.approval_id}`)}`, `or:          ${context.command(`approvals reject ${detail.approval_id} --reason '…'`)}`)
+    if (detail.status === 'pending')
+      tell(
+        '',
+        `Decide with: ${context.command(`approvals approve ${detail.approval_id}`)}`,
+        `or:          ${context.command(`approvals reject ${detail.approval_id} --reason '…'`)}`,
+      )
     return problem === null ? exitCodes.done : exitCodes.failed
   })
 }
@@ -55,18 +71,26 @@ export interface DecideOptions {
 }
 
 export async function decideCommand(context: CommandContext, decision: Decision, id: string, { approver, reason }: DecideOptions): Promise<ExitCode> {
-  if (decision === 'reject' && (reason ?? '').trim() === '') throw new HarnessError('invalid_input', 'A rejection needs a reason: add --reason "…". It is told to who asked, and kept on record.')
+  if (decision === 'reject' && (reason ?? '').trim() === '')
+    throw new HarnessError('invalid_input', 'A rejection needs a reason: add --reason "…". It is told to who asked, and kept on record.')
   return withApprovals(context, async (harness, caller) => {
     const detail = await harness.get_approval({ approval_id: await wholeId(harness, caller, id) }, caller)
     const name = approverFor(harness, approver, context)
     tell(...detailLines(detail), '')
-    if (detail.status !== 'pending') throw new HarnessError('approval_closed', `Approval ${detail.approval_id} is ${detail.status}; it cannot be decided any more.`)
+    if (detail.status !== 'pending')
+      throw new HarnessError('approval_closed', `Approval ${detail.approval_id} is ${detail.status}; it cannot be decided any more.`)
     const problem = digestProblem(harness, detail)
     if (problem !== null) throw new HarnessError('conflict', problem)
 
     tell(`To ${decision} it as ${name}, unlock the key.`)
     const key = await unlock(harness, name)
-    const signed = signDecision(key, detail.approval_digest, { decision, approver: name, decided_at: Date.now(), reason: reason ?? null, channel: 'command_line' })
+    const signed = signDecision(key, detail.approval_digest, {
+      decision,
+      approver: name,
+      decided_at: Date.now(),
+      reason: reason ?? null,
+      channel: 'command_line',
+    })
     const { status } = await harness.decide_approval({ approval_id: detail.approval_id, ...signed }, caller)
     print(`${detail.approval_id} is ${status} by ${name}.`)
     const { worker } = await harness.overview()
@@ -93,7 +117,8 @@ async function wholeId(harness: OpenHarness, caller: Caller, given: string): Pro
   const [first, second] = found
   // an id that is not in the list is left to the harness to refuse
   if (first === undefined) return given
-  if (second !== undefined && first.approval_id !== given) throw new HarnessError('invalid_input', `${given} is the beginning of ${String(found.length)} approvals. Write more of it.`)
+  if (second !== undefined && first.approval_id !== given)
+    throw new HarnessError('invalid_input', `${given} is the beginning of ${String(found.length)} approvals. Write more of it.`)
   return first.approval_id
 }
 
@@ -101,9 +126,11 @@ function approverFor(harness: OpenHarness, given: string | undefined, context: C
   const active = harness.authority().approvers.filter((approver) => approver.active)
   if (active.length === 0) throw new HarnessError('not_found', `Nobody can decide yet. Make an approver's key with: ${context.command('init')}`)
   const names = active.map((approver) => approver.name)
-  if (given !== undefined && !names.includes(given)) throw new HarnessError('not_found', `${given} is not an approver in harness.yaml. There are: ${names.join(', ')}.`)
+  if (given !== undefined && !names.includes(given))
+    throw new HarnessError('not_found', `${given} is not an approver in harness.yaml. There are: ${names.join(', ')}.`)
   const name = given ?? (names.length === 1 ? names[0] : undefined)
-  if (name === undefined) throw new HarnessError('invalid_input', `There is more than one approver. Say who you are with --approver NAME: ${names.join(', ')}.`)
+  if (name === undefined)
+    throw new HarnessError('invalid_input', `There is more than one approver. Say who you are with --approver NAME: ${names.join(', ')}.`)
   return name
 }
 
@@ -112,7 +139,10 @@ export function detailLines(detail: ApprovalDetail): string[] {
   return [
     ...columns([
       ['Approval', `${detail.approval_id}  ${stateText(detail)}`],
-      ['Function', `${visible(detail.function_id)}  (${detail.risk} risk, ${detail.side_effects === 'none' ? 'no side effects' : `${detail.side_effects}s`})`],
+      [
+        'Function',
+        `${visible(detail.function_id)}  (${detail.risk} risk, ${detail.side_effects === 'none' ? 'no side effects' : `${detail.side_effects}s`})`,
+      ],
       ['', visible(detail.description)],
       ['Asked by', `${visible(detail.requested_by)} ${ago(detail.created_at)}, in turn ${detail.turn_id}`],
       ['Held because', detail.why.length === 0 ? 'the record does not say' : detail.why.map(visible).join('\n')],
@@ -126,7 +156,8 @@ export function detailLines(detail: ApprovalDetail): string[] {
 
 function stateText(approval: ApprovalView): string {
   if (approval.status === 'pending') return `pending, ${left(approval.expires_at)} left (until ${instant(approval.expires_at)})`
-  const by = approval.decided_by === null ? '' : ` by ${approval.decided_by}${approval.decided_at === null ? '' : ` at ${instant(approval.decided_at)}`}`
+  const by =
+    approval.decided_by === null ? '' : ` by ${approval.decided_by}${approval.decided_at === null ? '' : ` at ${instant(approval.decided_at)}`}`
   return `${approval.status}${by}${approval.reason === null ? '' : `: ${visible(approval.reason)}`}`
 }
 
@@ -138,5 +169,8 @@ function digestProblem(harness: OpenHarness, detail: ApprovalDetail): string | n
   const { approval_id, function_call_id: call_id, turn_id, expires_at, arguments: args } = detail
   const digest = approvalDigest(deployment, { approval_id, call_id, turn_id, expires_at, function_digest: functionDigest(entry, args) })
   if (digest === detail.approval_digest) return null
-  return 'What is shown is not what this approval was asked for: the function changed since, or its record was altered. It cannot be decided; "audit verify" tells more.'
+  return (
+    'What is shown is not what this approval was asked for: the function changed since, or its record was altered. ' +
+    'It cannot be decided; "audit verify" tells more.'
+  )
 }

@@ -21,12 +21,23 @@ export async function verifyCommand(context: CommandContext, { key, checkpoints 
   try {
     const report = await verifyDatabase(home, {
       ...(key === undefined ? {} : { publicKey: await readable(key, () => readFile(key, 'utf8')) }),
-      ...(checkpoints === undefined ? {} : { checkpointLines: await readable(checkpoints, async () => { await access(checkpoints); return () => linesOf(checkpoints) }) }),
+      ...(checkpoints === undefined
+        ? {}
+        : {
+            checkpointLines: await readable(checkpoints, async () => {
+              await access(checkpoints)
+              return () => linesOf(checkpoints)
+            }),
+          }),
     })
     const { rows, chains, checkpoints: signed, unsealed_rows, erased_texts } = report
     print(`${verdicts[report.verdict]}: ${database}`)
-    print(`${String(rows)} rows in ${String(chains)} chains, ${String(signed)} checkpoints, ${String(unsealed_rows)} rows after the last one, ${String(erased_texts)} erased texts`)
-    for (const { kind, chain, seq, text } of report.problems) print(`problem  ${kind}${chain === null ? '' : `  ${visible(chain)}${seq === null ? '' : ` #${String(seq)}`}`}  ${visible(text)}`)
+    print(
+      `${String(rows)} rows in ${String(chains)} chains, ${String(signed)} checkpoints, ${String(unsealed_rows)} rows after the last one, ` +
+        `${String(erased_texts)} erased texts`,
+    )
+    for (const { kind, chain, seq, text } of report.problems)
+      print(`problem  ${kind}${chain === null ? '' : `  ${visible(chain)}${seq === null ? '' : ` #${String(seq)}`}`}  ${visible(text)}`)
     if (report.more_problems > 0) print(`problem  … and ${String(report.more_problems)} more`)
     for (const why of report.could_not_tell) print(`unknown  ${visible(why)}`)
     return codes[report.verdict]

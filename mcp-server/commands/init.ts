@@ -20,7 +20,10 @@ export async function initCommand(context: CommandContext, { approver }: { reado
     tell(`Approver ${name} has a key here already, but no entry in ${configName}. Its entry is added; its passphrase stays as it is.`)
     await addEntry(home, name, publicKey)
   } else {
-    tell(`Making a key for approver ${name}. Its passphrase is needed for every decision and is kept nowhere; at least ${String(minPassphraseLength)} characters.`)
+    tell(
+      `Making a key for approver ${name}. Its passphrase is needed for every decision and is kept nowhere. ` +
+        `It has at least ${String(minPassphraseLength)} characters; several unrelated words are good.`,
+    )
     const made = await makeApproverKey(await askNewPassphrase('Passphrase: '))
     await home.writeApproverKey(name, made.file)
     await addEntry(home, name, made.publicKey)
@@ -66,6 +69,9 @@ async function addEntry(home: Home, name: string, publicKey: string): Promise<vo
 
 /** The name of the user of this system, as far as it can be an approver's. */
 function ownName(): string {
-  const name = userInfo().username.toLowerCase().replace(/[^a-z0-9._-]+/g, '-').slice(0, 64)
+  const name = userInfo()
+    .username.toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, '-')
+    .slice(0, 64)
   return /^[a-z0-9._-]+$/.test(name) ? name : 'owner'
 }

@@ -30,7 +30,12 @@ export async function serveCommand(context: CommandContext, options: ServeOption
     return runDemo({ decide: options.decide ?? 'approve', functionUrl: options.functionUrl, database: context.globals.database })
   }
   const stopped = stopSignal()
-  const harness = await context.open({ program: 'serve', worker: true, sample: options.sample === true ? 'on' : 'off', onSample: (line) => print(`shop: ${visible(line)}`) })
+  const harness = await context.open({
+    program: 'serve',
+    worker: true,
+    sample: options.sample === true ? 'on' : 'off',
+    onSample: (line) => print(`shop: ${visible(line)}`),
+  })
   try {
     await workerIsKnown(harness)
     const health = await startHealth(options.port ?? null, async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns }))
@@ -69,7 +74,10 @@ function stopSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-interface Facts { readonly health: string; readonly sample: boolean }
+interface Facts {
+  readonly health: string
+  readonly sample: boolean
+}
 
 async function screen(harness: OpenHarness, caller: Caller, context: CommandContext, { health, sample }: Facts): Promise<string[]> {
   const { command } = context
@@ -88,7 +96,12 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
       ['Turns', turnsText(overview)],
       ['Model', model.text],
       ['Functions', shown.length === 0 ? 'none yet; declare them in harness.yaml, or start with --sample' : shown.join('\n')],
-      ['Decide', canDecide ? `${command('approvals list')}, then approve or reject with an approver's passphrase` : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`],
+      [
+        'Decide',
+        canDecide
+          ? `${command('approvals list')}, then approve or reject with an approver's passphrase`
+          : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
+      ],
       ['Health', health],
     ]),
     '',
@@ -132,7 +145,9 @@ function announce(harness: OpenHarness, caller: Caller, { command, log }: Comman
   }
   const timer = setInterval(() => void look(), lookEveryMs)
   void look()
-  return () => { clearInterval(timer) }
+  return () => {
+    clearInterval(timer)
+  }
 }
 
 function heldLine({ function_id, requested_by, expires_at }: ApprovalView, approve: string): string {

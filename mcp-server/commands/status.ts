@@ -2,22 +2,25 @@
 import type { Overview } from '../../core/index'
 import type { CommandContext } from '../context'
 import { exitCodes, type ExitCode } from '../exit-codes'
+import { span } from '../guidance'
 import { tilde } from '../invocation'
 import { modelText } from '../models'
-import { ago, columns, print } from '../screen'
+import { columns, print } from '../screen'
 
 export async function statusCommand(context: CommandContext): Promise<ExitCode> {
   const harness = await context.open({ program: 'command', worker: false })
   try {
     const [overview, probe] = await Promise.all([harness.overview(), harness.model.probe()])
-    print(...columns([
-      ['Home', tilde(harness.home.folder)],
-      ['Turns', turnsText(overview)],
-      ['Holds', holdsText(overview, context)],
-      ['Worker', overview.worker],
-      ['Model', modelText(probe, harness.authority()).text],
-      ['Schema', `${String(overview.schema)}; ${String(overview.audit_rows)} rows on record (check them with: ${context.command('audit verify')})`],
-    ]))
+    print(
+      ...columns([
+        ['Home', tilde(harness.home.folder)],
+        ['Turns', turnsText(overview)],
+        ['Holds', holdsText(overview, context)],
+        ['Worker', overview.worker],
+        ['Model', modelText(probe, harness.authority()).text],
+        ['Schema', `${String(overview.schema)}; ${String(overview.audit_rows)} rows on record (check them with: ${context.command('audit verify')})`],
+      ]),
+    )
     return exitCodes.done
   } finally {
     await harness.close()
@@ -33,5 +36,7 @@ export function turnsText({ turns }: Overview): string {
 
 function holdsText({ pending_approvals: count, oldest_hold: oldest }: Overview, context: CommandContext): string {
   if (oldest === null) return 'nothing waits for a person'
-  return `${String(count)} ${count === 1 ? 'waits' : 'wait'} for a person; the oldest since ${ago(oldest.since)}: ${oldest.function_id}\n${context.command(`approvals show ${oldest.approval_id}`)}`
+  const look = context.command(`approvals show ${oldest.approval_id}`)
+  const since = span(Date.now() - oldest.since)
+  return `${String(count)} ${count === 1 ? 'waits' : 'wait'} for a person; the oldest since ${since}: ${oldest.function_id}\n${look}`
 }

@@ -32,7 +32,12 @@ export async function sendCommand(context: CommandContext, message: string, { ag
   return withHarness(context, async (harness) => {
     const caller = harness.localCaller('command_line')
     const { turn_id } = await harness.send(
-      { message, ...(agent === undefined ? {} : { agent }), ...(model === undefined ? {} : { model }), ...(session === undefined ? {} : { session_id: session }) },
+      {
+        message,
+        ...(agent === undefined ? {} : { agent }),
+        ...(model === undefined ? {} : { model }),
+        ...(session === undefined ? {} : { session_id: session }),
+      },
       caller,
     )
     return follow(harness, caller, context.command, { turnId: turn_id, seconds: wait, untilHeld: true, what: `agent ${agent ?? 'assistant'}` })
@@ -43,7 +48,7 @@ export async function runCommand(context: CommandContext, functionId: string, ar
   const args = readArguments(argumentText)
   return withHarness(context, async (harness) => {
     const caller = harness.localCaller('command_line')
-    const { turn_id } = await harness.trigger({ call: { function_id: functionId, arguments: args as never } }, caller)
+    const { turn_id } = await harness.trigger({ call: { function_id: functionId, arguments: args } }, caller)
     return follow(harness, caller, context.command, { turnId: turn_id, seconds: wait, untilHeld: true, what: functionId })
   })
 }

@@ -94,22 +94,21 @@ describe('an honest database', () => {
     await scene.checkpointer.checkpointNow()
     const other = scene.another()
     const second = startCheckpointer({ store: other.store, home: scene.home, clock: systemClock, log: silentLog, everyRows: 10, lookEveryMs: 5 })
-    let writing = true
     const write = async (store: TestStore['store']): Promise<void> => {
       const { session_id } = await recordTurn(store)
-      for (let at = 2_000; writing; at += 10) {
-        await recordTurn(store, at, at % 3 === 0 ? session_id : undefined)
+      for (let turn = 1; turn <= 15; turn += 1) {
+        await recordTurn(store, 2_000 + 10 * turn, turn % 3 === 0 ? session_id : undefined)
         await new Promise((resolve) => setTimeout(resolve, 1))
       }
     }
-    const writers = [write(scene.store), write(other.store)]
+    let writing = true
+    const writers = Promise.all([write(scene.store), write(other.store)]).finally(() => { writing = false })
     const reports: AuditReport[] = []
-    for (let time = 0; time < 12; time += 1) {
+    while (writing) {
       reports.push(await scene.verify())
       await scene.checkpointer.checkpointNow()
     }
-    writing = false
-    await Promise.all(writers)
+    await writers
     await second.stop()
     expect(reports.flatMap(({ problems, could_not_tell }) => [...problems, ...could_not_tell])).toEqual([])
     expect(reports.at(-1)!.rows).toBeGreaterThan(reports[0]!.rows)

@@ -31,7 +31,7 @@ functions:
   return { home, id, turn: /t_[0-9a-f]{32}/.exec(stderr)?.[0] ?? '', sent: () => shop.count('/refund') }
 }
 
-it('[approvals.exact-arguments] shows the arguments raw and escaped, why it is held, who may decide and what is signed; then decides it', async () => {
+it('[approvals.exact-arguments] shows the arguments raw and escaped, why it is held, who may decide and what is signed', async () => {
   const { home, id, turn, sent } = await heldCall({ order: 'A-1001', to: 'p\u0430y\u202eoff', note: '\u001b[2J' })
   const listed = await home.run(['approvals'])
   expect(listed.stdout).toMatch(new RegExp(`^${id}  shop::refund  asked by local .* left\\n$`))
@@ -43,7 +43,10 @@ it('[approvals.exact-arguments] shows the arguments raw and escaped, why it is h
   expect(shown.stdout).toMatch(/Held because +.*High risk always waits.*May decide +approver.*Digest +[0-9a-f]{64}/s)
 
   expect(await home.run(['approvals', 'show', 'a_000'])).toMatchObject({ code: 1, stderr: expect.stringContaining('no approval a_000') })
-  expect(await home.run(['approvals', 'reject', id], { stdin: `${passphrase}\n` })).toMatchObject({ code: 2, stderr: expect.stringMatching(/--reason/) })
+  expect(await home.run(['approvals', 'reject', id], { stdin: `${passphrase}\n` })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/--reason/),
+  })
   expect(await home.run(['approvals', 'approve', id], { stdin: '' })).toMatchObject({ code: 1, stderr: expect.stringMatching(/No passphrase came/) })
   const decided = await home.decide('approve', id.slice(0, 12))
   expect(decided).toMatchObject({ code: 0, stdout: `${id} is approved by alice.\n` })
@@ -79,7 +82,9 @@ it('[approvals.lockout] [bad.wrong-passphrase] five wrong passphrases lock the a
 it('[attacker.edited-argument] arguments that were altered in the database are told as such, and nobody is asked to sign them', async () => {
   const { home, id, sent } = await heldCall({ order: 'A-1001', amount: 9999 })
   const database = new Database(path.join(home.folder, 'harness.db'))
-  expect(database.prepare("UPDATE contents SET text = '{\"order\":\"A-1001\",\"amount\":1}' WHERE text LIKE '{\"order\":\"A-1001\"%'").run().changes).toBeGreaterThan(0)
+  expect(
+    database.prepare('UPDATE contents SET text = \'{"order":"A-1001","amount":1}\' WHERE text LIKE \'{"order":"A-1001"%\'').run().changes,
+  ).toBeGreaterThan(0)
   database.close()
   expect(await home.run(['approvals', 'show', id])).toMatchObject({ code: 1, stderr: expect.stringMatching(/altered/) })
   const decided = await home.decide('approve', id)
@@ -93,13 +98,27 @@ it('[words.ended] run ends with a code for each outcome, and prints the result a
   const done = await home.run(['run', 'shop::look_up', '{"order":"A-1001"}'])
   expect([done.code, JSON.parse(done.stdout)]).toEqual([0, { ok: true }])
   expect(await home.run(['run', 'shop::nothing', '{}'])).toMatchObject({ code: 5, stderr: expect.stringContaining('cancelled (denied)') })
-  expect(await home.run(['run', 'shop::look_up', '{"order":'])).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('not valid JSON') })
+  expect(await home.run(['run', 'shop::look_up', '{"order":'])).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('not valid JSON'),
+  })
   expect(await home.run(['run', 'shop::look_up', '{"a":1,"a":2}'])).toMatchObject({ code: 1, stderr: expect.stringContaining('twice') })
   expect(await home.run(['run'])).toMatchObject({ code: 2 })
-  expect(await home.run(['send', 'hello'])).toMatchObject({ code: 5, stdout: '', stderr: expect.stringMatching(/model_unavailable.*127\.0\.0\.1:1/s) })
-  expect(await home.run(['status'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/Turns +1 awaiting_functions, 1 completed, 1 failed, 1 cancelled\nHolds +1 waits for a person; the oldest since .*shop::refund/) })
+  expect(await home.run(['send', 'hello'])).toMatchObject({
+    code: 5,
+    stdout: '',
+    stderr: expect.stringMatching(/model_unavailable.*127\.0\.0\.1:1/s),
+  })
+  expect(await home.run(['status'])).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(
+      /Turns +1 awaiting_functions, 1 completed, 1 failed, 1 cancelled\nHolds +1 waits for a person; the oldest since .*shop::refund/,
+    ),
+  })
   expect((await home.run(['functions'])).stdout).toMatch(/^shop::refund .*waits for a person/)
-  for (const { stderr, stdout } of [await home.run(['stop', 't_unknown']), await home.run(['status', 't_unknown'])]) expect(`${stdout}${stderr}`).toMatch(/There is no turn .*t_unknown/)
+  for (const { stderr, stdout } of [await home.run(['stop', 't_unknown']), await home.run(['status', 't_unknown'])])
+    expect(`${stdout}${stderr}`).toMatch(/There is no turn .*t_unknown/)
 })
 
 it('[stop.any-moment] stop ends a held turn, and its approval can no longer be given', async () => {
@@ -134,7 +153,10 @@ it('[home.private] init makes a key only its owner can read, once, and a configu
   expect(statSync(key).mode & 0o777).toBe(0o600)
   expect(statSync(home.folder).mode & 0o777).toBe(0o700)
   const before = readFileSync(key, 'utf8')
-  expect(await home.run(['init', '--approver', 'alice'], { stdin: `${passphrase}\n` })).toMatchObject({ code: 1, stderr: expect.stringMatching(/already has a key|already has an approver/) })
+  expect(await home.run(['init', '--approver', 'alice'], { stdin: `${passphrase}\n` })).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/already has a key|already has an approver/),
+  })
   expect(readFileSync(key, 'utf8')).toBe(before)
   expect((await home.run(['init', '--approver', 'bob'], { stdin: `${passphrase}\n` })).code).toBe(0)
   const text = readFileSync(path.join(home.folder, 'harness.yaml'), 'utf8')
@@ -144,16 +166,20 @@ it('[home.private] init makes a key only its owner can read, once, and a configu
 })
 
 describe('serve', () => {
-  it.each([['SIGTERM', 0], ['SIGINT', 130]] as const)('[start.leaves-nothing] ends on %s in order with code %d, and leaves no process', async (signal, code) => {
+  it.each([
+    ['SIGTERM', 0],
+    ['SIGINT', 130],
+  ] as const)('[start.leaves-nothing] ends on %s in order with code %d, and leaves no process', async (signal, code) => {
     const stub = await startStrictOllama({ models: [{ name: 'qwen3:8b' }] })
     open.push(stub)
     const home = testHome()
     const serve = home.start(['serve', '--sample', '--port', '0'], { env: { OLLAMA_HOST: stub.url } })
     const [, address = ''] = await serve.says(/Health +(http:\S+)\n/)
-    expect(serve.stdout()).toMatch(new RegExp(`Home +${home.folder}.*Model +qwen3:8b at ${stub.url}.*Decide +nobody can yet.*Next, in another terminal`, 's'))
+    expect(serve.stdout()).toMatch(
+      new RegExp(`Home +${home.folder}.*Model +qwen3:8b at ${stub.url}.*Decide +nobody can yet.*Next, in another terminal`, 's'),
+    )
     expect(serve.stdout().split('\n').length).toBeLessThan(25)
     expect(await (await fetch(address)).json()).toMatchObject({ status: 'ok', worker: { state: 'working' }, turns: {} })
-    expect((await fetch(address, { headers: { host: 'example.org' } })).status).toBe(200) // fetch sets its own Host
     expect((await home.run(['run', 'shop::refund', '{"order":"A-1001","amount":20,"reason":"damaged"}'])).code).toBe(3)
     await serve.says(/held: shop::refund, asked by local, .*approvals approve a_/)
     serve.child.kill(signal)
@@ -166,7 +192,9 @@ describe('serve', () => {
     const home = testHome()
     const first = home.start(['serve', '--port', '0'])
     await first.says(/is up/)
-    expect(first.stdout()).toMatch(/Model +none: Ollama is not answering at http:\/\/127\.0\.0\.1:1 .*Start it with "ollama serve".*host\.docker\.internal/s)
+    expect(first.stdout()).toMatch(
+      /Model +none: Ollama is not answering at http:\/\/127\.0\.0\.1:1 .*Start it with "ollama serve".*host\.docker\.internal/s,
+    )
     const second = home.start(['serve', '--port', '0'])
     await second.says(/Worker +standing by.*serve, pid/)
     expect(second.stdout()).toMatch(new RegExp(`pid ${String(first.pid)}`))
@@ -183,7 +211,8 @@ describe('serve', () => {
 })
 
 describe('audit verify', () => {
-  const verify = (file: string, more: readonly string[] = []): Promise<Finished> => start(['audit', 'verify', '--database', file, ...more], { stdin: '', env: environment() }).ended
+  const verify = (file: string, more: readonly string[] = []): Promise<Finished> =>
+    start(['audit', 'verify', '--database', file, ...more], { stdin: '', env: environment() }).ended
 
   it('[verify.good] [verify.broken] [verify.could-not-tell] ends with 0, 1 or 2, makes nothing, and reads what it may not write', async () => {
     const home = testHome()
@@ -197,7 +226,7 @@ describe('audit verify', () => {
     expect(await verify(file, ['--checkpoints', path.join(home.folder, 'nothing.jsonl')])).toMatchObject({ code: 2 })
     chmodSync(file, 0o600)
     const database = new Database(file)
-    database.exec("DROP TRIGGER IF EXISTS audit_events_immutable; UPDATE audit_events SET actor = 'somebody' WHERE seq = 1")
+    database.exec("DROP TRIGGER audit_is_append_only; UPDATE audit_events SET actor = 'somebody' WHERE seq = 1")
     database.close()
     expect(await verify(file)).toMatchObject({ code: 1, stdout: expect.stringMatching(/^broken: [\s\S]*problem  row_changed/) })
   })

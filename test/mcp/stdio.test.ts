@@ -2,7 +2,20 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { startCountingServer, type CountingServer } from '../support/counting-server'
-import { cli, endAll, environment, isAlive, start, testHome, until, watch, type RawClient, type TestHome } from '../support/mcp-process'
+import {
+  cli,
+  endAll,
+  environment,
+  isAlive,
+  start,
+  testHome,
+  until,
+  watch,
+  type Facts,
+  type Message,
+  type RawClient,
+  type TestHome,
+} from '../support/mcp-process'
 
 const refund = { order: 'A-1001', amount: 20, reason: 'damaged' }
 const open: { stop(): Promise<void> }[] = []
@@ -26,7 +39,7 @@ policy: { rules: [{ id: slow, functions: 'shop::slow', effect: allow, reason: Fo
   return { home, shop }
 }
 
-const callTool = (client: RawClient, name: string, args: unknown): Promise<any> => client.request('tools/call', { name, arguments: args })
+const callTool = (client: RawClient, name: string, args: unknown): Promise<Message> => client.request('tools/call', { name, arguments: args })
 
 async function endsWithin(ms: number, running: { pid: number; ended: Promise<unknown> }): Promise<void> {
   const begun = performance.now()
@@ -37,18 +50,35 @@ async function endsWithin(ms: number, running: { pid: number; ended: Promise<unk
 
 it('[mcp.stdout-clean] every line of stdout is JSON-RPC, whatever comes in, over a whole run with everything logged', async () => {
   const home = testHome()
-  const client = home.raw(['--sample', '--verbose'], { nodeOptions: ['--require', preload(home, 'setTimeout(() => { console.log("noise"); process.stdout.write("more noise\\n") }, 300)')] })
+  const client = home.raw(['--sample', '--verbose'], {
+    nodeOptions: ['--require', preload(home, 'setTimeout(() => { console.log("noise"); process.stdout.write("more noise\\n") }, 300)')],
+  })
   expect(await client.initialize()).toMatchObject({ result: { serverInfo: { name: 'agent-harness' }, capabilities: { tools: {} } } })
-  for (const line of ['', '   ', 'garbage', '[]', '{"jsonrpc":"2.0"}', '{"jsonrpc":"2.0","id":77,"method":"no/such"}', '{"id":1}', `"${'x'.repeat(100_000)}"`, '{"jsonrpc":"2.0","id":78,"method":"ping"}\r']) client.line(line)
+  for (const line of [
+    '',
+    '   ',
+    'garbage',
+    '[]',
+    '{"jsonrpc":"2.0"}',
+    '{"jsonrpc":"2.0","id":77,"method":"no/such"}',
+    '{"id":1}',
+    `"${'x'.repeat(100_000)}"`,
+    '{"jsonrpc":"2.0","id":78,"method":"ping"}\r',
+  ])
+    client.line(line)
   client.line('x'.repeat(11 * 1024 * 1024))
   expect((await client.request('tools/list')).result.tools).toHaveLength(8)
   expect(await client.request('server/discover')).toMatchObject({ error: { code: -32601 } })
-  expect((await callTool(client, 'run_function', { function_id: 'shop::look_up_order', arguments: { order: 'A-1001' } })).result.structuredContent).toMatchObject({ state: 'completed' })
-  expect((await callTool(client, 'run_function', { function_id: 'shop::refund', arguments: refund, wait_seconds: 5 })).result.structuredContent).toMatchObject({ state: 'held' })
+  expect(
+    (await callTool(client, 'run_function', { function_id: 'shop::look_up_order', arguments: { order: 'A-1001' } })).result.structuredContent,
+  ).toMatchObject({ state: 'completed' })
+  expect(
+    (await callTool(client, 'run_function', { function_id: 'shop::refund', arguments: refund, wait_seconds: 5 })).result.structuredContent,
+  ).toMatchObject({ state: 'held' })
   await until('the noise', () => client.stderr().includes('more noise'))
   client.child.stdin.end()
   expect((await client.ended).code).toBe(0)
-  const ids = client.messages().map((message) => message.id as unknown)
+  const ids = client.messages().map((message) => message.id)
   expect(ids).toEqual(expect.arrayContaining([77, 78]))
   expect(client.stdout()).not.toContain('noise')
 }, 60_000)
@@ -57,10 +87,10 @@ it('[mcp.loose-arguments] null, missing, stringified and empty arguments are tak
   const home = testHome()
   const client = home.raw(['--sample'])
   await client.initialize()
-  const facts = async (name: string, args: unknown): Promise<any> => {
+  const facts = async (name: string, args: unknown): Promise<Facts> => {
     const { result } = await callTool(client, name, args)
     expect(result).toMatchObject({ structuredContent: {} })
-    return result.structuredContent
+    return result.structuredContent!
   }
   for (const args of [null, undefined, {}, '{}', '', { limit: null }]) expect((await facts('list_approvals', args)).approvals).toEqual([])
   const order = { order: 'A-1001' }
@@ -68,10 +98,11 @@ it('[mcp.loose-arguments] null, missing, stringified and empty arguments are tak
     { function_id: 'shop::look_up_order', arguments: order, session_id: null, idempotency_key: '', wait_seconds: null },
     { function_id: 'shop::look_up_order', arguments: JSON.stringify(order), wait_seconds: '10', unknown_field: 1 },
     JSON.stringify({ function_id: 'shop::look_up_order', arguments: order }),
-  ]) expect(await facts('run_function', args)).toMatchObject({ state: 'completed', result: { order: 'A-1001' } })
+  ])
+    expect(await facts('run_function', args)).toMatchObject({ state: 'completed', result: { order: 'A-1001' } })
 })
 
-it('[bad.null-arguments] [bad.unknown-id] [bad.large-message] what cannot be meant is refused in words that help, and nothing is stored', async () => {
+it('[bad.null-arguments] [bad.unknown-id] [bad.large-message] what cannot be meant is refused in words that help', async () => {
   const home = testHome()
   const client = home.raw(['--sample'])
   await client.initialize()
@@ -93,16 +124,19 @@ it('[bad.null-arguments] [bad.unknown-id] [bad.large-message] what cannot be mea
     const { result } = await callTool(client, name, args)
     expect(result).toMatchObject({ isError: true, content: [{ type: 'text', text: expect.stringMatching(expected) }] })
     expect(result.structuredContent).toBeUndefined()
-    expect(result.content[0].text).not.toMatch(/\n\s+at |\/(home|root|tmp|work)\//)
+    expect(result.content[0]!.text).not.toMatch(/\n\s+at |\/(home|root|tmp|work)\//)
   }
   expect((await home.run(['status'])).stdout).toMatch(/Turns +none yet/)
 })
 
 it('[bad.arguments-off-schema] arguments off their schema are refused before anything is sent, and the answer says how', async () => {
   const client = await testHome().client(['--sample'])
-  const facts = await client.call('run_function', { function_id: 'shop::refund', arguments: { order: 'A-1001', amount: -1, reason: 'x', extra: true } })
+  const facts = await client.call('run_function', {
+    function_id: 'shop::refund',
+    arguments: { order: 'A-1001', amount: -1, reason: 'x', extra: true },
+  })
   expect(facts).toMatchObject({ state: 'cancelled', reason: 'denied', calls: [{ status: 'denied', reason: 'invalid_arguments' }] })
-  expect(facts['next']).toMatch(/Correct them/)
+  expect(facts.next).toMatch(/Correct them/)
 })
 
 it('[stop.inside-function] stop_turn ends a turn inside a function call, and tells the cut write as unknown', async () => {
@@ -120,42 +154,62 @@ it('[mcp.ends-with-stdin] ends within 2 s of the end of stdin with a running and
   const { home, shop } = await homeWithSlowCall()
   const client = home.raw(['--sample'])
   await client.initialize()
-  const turn = (await callTool(client, 'run_function', { function_id: 'shop::refund', arguments: refund })).result.structuredContent
+  const turn = (await callTool(client, 'run_function', { function_id: 'shop::refund', arguments: refund })).result.structuredContent!
   expect(turn).toMatchObject({ state: 'held' })
   // the answer to this one is still waited for when the input ends
-  client.line(JSON.stringify({ jsonrpc: '2.0', id: 900, method: 'tools/call', params: { name: 'run_function', arguments: { function_id: 'shop::slow', wait_seconds: 45 } } }))
+  client.line(
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id: 900,
+      method: 'tools/call',
+      params: { name: 'run_function', arguments: { function_id: 'shop::slow', wait_seconds: 45 } },
+    }),
+  )
   await shop.seen('/slow', 1)
   client.child.stdin.end()
   await endsWithin(2_000, client)
-  const waited = client.messages().find((message) => message.id === 900).result.structuredContent
+  const waited = client.messages().find((message) => message.id === 900)!.result.structuredContent!
   expect(waited).toMatchObject({ state: 'working' })
 
   const next = await home.client()
   expect(await next.call('get_turn', { turn_id: turn.turn_id })).toMatchObject({ state: 'held' })
   // started, not idempotent, cut: told as unknown and never sent again
-  expect(await next.call('get_turn', { turn_id: waited.turn_id, wait_seconds: 10 })).toMatchObject({ reason: 'interrupted', calls: [{ status: 'interrupted' }] })
+  expect(await next.call('get_turn', { turn_id: waited.turn_id, wait_seconds: 10 })).toMatchObject({
+    reason: 'interrupted',
+    calls: [{ status: 'interrupted' }],
+  })
   expect(shop.count('/slow')).toBe(1)
 })
 
 it('[mcp.ends-with-stdin] answers what came in before the end of a short input', async () => {
   const home = testHome()
   const lines = [
-    { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'pipe', version: '1' } } },
+    {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'initialize',
+      params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'pipe', version: '1' } },
+    },
     { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'list_functions' } },
   ]
   const { code, stdout } = await home.run(['stdio', '--sample'], { stdin: lines.map((line) => `${JSON.stringify(line)}\n`).join('') })
   expect(code).toBe(0)
-  const answers = stdout.trim().split('\n').map((line) => JSON.parse(line))
+  const answers = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Message)
   expect(answers.map((answer) => answer.id)).toEqual([1, 2])
-  expect(answers[0].result.protocolVersion).toBe('2025-06-18')
-  expect(answers[1].result.structuredContent.functions).toHaveLength(2)
+  expect(answers[0]!.result.protocolVersion).toBe('2025-06-18')
+  expect(answers[1]!.result.structuredContent?.functions).toHaveLength(2)
 })
 
 it.each(['SIGINT', 'SIGTERM'] as const)('[mcp.ends-with-stdin] ends within 2 s of %s', async (signal) => {
   const { home, shop } = await homeWithSlowCall()
   const client = home.raw()
   await client.initialize()
-  client.line(JSON.stringify({ jsonrpc: '2.0', id: 900, method: 'tools/call', params: { name: 'run_function', arguments: { function_id: 'shop::slow' } } }))
+  client.line(
+    JSON.stringify({ jsonrpc: '2.0', id: 900, method: 'tools/call', params: { name: 'run_function', arguments: { function_id: 'shop::slow' } } }),
+  )
   await shop.seen('/slow', 1)
   client.child.kill(signal)
   await endsWithin(2_000, client)
@@ -173,8 +227,11 @@ it('[mcp.ends-with-stdin] ends when nobody reads its stdout any more', async () 
 it('[mcp.ends-with-stdin] ends within 2 s when its parent is killed, though its stdin stays open', async () => {
   const home = testHome()
   // the pipe's other end is held by the grandparent, so only the parent's death can be noticed
-  const script = `const child = require('node:child_process').spawn(process.execPath, [${JSON.stringify(cli)}, 'stdio', '--home', ${JSON.stringify(home.folder)}], { stdio: 'inherit' }); require('node:fs').writeFileSync(${JSON.stringify(path.join(home.folder, 'pid'))}, String(child.pid))`
-  const parent = watch(process.execPath, ['-e', script], { env: environment(), stdin: undefined })
+  const script = `
+    const [cli, home, file] = process.argv.slice(1)
+    const child = require('node:child_process').spawn(process.execPath, [cli, 'stdio', '--home', home], { stdio: 'inherit' })
+    require('node:fs').writeFileSync(file, String(child.pid))`
+  const parent = watch(process.execPath, ['-e', script, cli, home.folder, path.join(home.folder, 'pid')], { env: environment() })
   parent.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })}\n`)
   await parent.says(/"id":1/)
   const pid = Number(readFileSync(path.join(home.folder, 'pid'), 'utf8'))
@@ -185,7 +242,7 @@ it('[mcp.ends-with-stdin] ends within 2 s when its parent is killed, though its 
   expect(performance.now() - begun).toBeLessThan(2_000)
 })
 
-it('[mcp.beside-owner] [home.one-worker] beside the process that holds the database it writes and reads rows, runs nothing, and says so; alone it takes over', async () => {
+it('[mcp.beside-owner] [home.one-worker] beside the process that holds the database it only writes and reads rows, and says so', async () => {
   const { home, shop } = await homeWithSlowCall()
   const owner = home.start(['serve', '--port', '0'])
   await owner.says(/is up/)
@@ -206,7 +263,10 @@ it('[mcp.beside-owner] [home.one-worker] beside the process that holds the datab
 
   owner.child.kill('SIGKILL')
   await owner.ended
-  expect(await client.call('get_turn', { turn_id, wait_seconds: 20 })).toMatchObject({ reason: 'interrupted', worker: 'This process runs the turns.' })
+  expect(await client.call('get_turn', { turn_id, wait_seconds: 20 })).toMatchObject({
+    reason: 'interrupted',
+    worker: 'This process runs the turns.',
+  })
   expect(shop.count('/slow')).toBe(2)
 })
 
@@ -220,7 +280,14 @@ it('[mcp.sdk-client] progress is told to those who ask, and the end of a wait do
   const client = await home.client()
   const told: (string | undefined)[] = []
   const call = { name: 'run_function', arguments: { function_id: 'shop::slow', wait_seconds: 45, idempotency_key: 'k' } }
-  await expect(client.client.callTool(call, undefined, { timeout: 1_500, onprogress: ({ message }) => { told.push(message) } })).rejects.toThrow(/timed out/i)
+  await expect(
+    client.client.callTool(call, undefined, {
+      timeout: 1_500,
+      onprogress: ({ message }) => {
+        told.push(message)
+      },
+    }),
+  ).rejects.toThrow(/timed out/i)
   expect(told.join('\n')).toMatch(/working.*shop::slow started/)
   const { turn_id } = await client.call('run_function', { ...call.arguments, wait_seconds: 0 })
   expect(await client.call('get_turn', { turn_id })).toMatchObject({ state: 'working', calls: [{ status: 'started' }] })
@@ -236,15 +303,28 @@ describe('a wrong Node', () => {
     const home = testHome()
     const client = home.raw([], { nodeOptions: ['--require', preload(home, oldNode)] })
     expect(await client.request('server/discover')).toMatchObject({ error: { code: -32601 } })
-    client.line(JSON.stringify({ jsonrpc: '2.0', id: 900, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } }))
+    client.line(
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: 900,
+        method: 'initialize',
+        params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+      }),
+    )
     expect((await client.ended).code).toBe(1)
-    expect(client.messages().find((message) => message.id === 900)).toMatchObject({ error: { code: -32603, message: expect.stringMatching(/needs Node 22\.13 or newer, this is 20\.19\.5\. Install Node 24/) } })
+    expect(client.messages().find((message) => message.id === 900)).toMatchObject({
+      error: { code: -32603, message: expect.stringMatching(/needs Node 22\.13 or newer, this is 20\.19\.5\. Install Node 24/) },
+    })
   })
 
   it('[package.old-node-told] any other command says so on stderr and ends with 1, and makes nothing', async () => {
     const home = testHome()
     const done = await home.run(['status'], { nodeOptions: ['--require', preload(home, oldNode)] })
-    expect(done).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^agent-harness needs Node 22\.13 or newer, this is 20\.19\.5\./) })
+    expect(done).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^agent-harness needs Node 22\.13 or newer, this is 20\.19\.5\./),
+    })
   })
 })
 
@@ -252,7 +332,9 @@ it('[bad.broken-configuration] a harness that cannot start answers initialize wi
   const home = testHome()
   home.configure('no_such_setting: 1\n')
   const client = home.raw()
-  expect(await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } })).toMatchObject({
+  expect(
+    await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }),
+  ).toMatchObject({
     error: { code: -32603, message: expect.stringMatching(/harness\.yaml line \d+.*no_such_setting/s) },
   })
   expect((await client.ended).code).toBe(1)
@@ -261,7 +343,9 @@ it('[bad.broken-configuration] a harness that cannot start answers initialize wi
 it('[mcp.loose-arguments] tells each client its own revision', async () => {
   const client = testHome().raw()
   for (const protocolVersion of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
-    expect(await client.request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } })).toMatchObject({ result: { protocolVersion } })
+    expect(await client.request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } })).toMatchObject({
+      result: { protocolVersion },
+    })
   }
 })
 

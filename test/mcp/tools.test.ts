@@ -1,6 +1,6 @@
 /* What a client is offered: tools from the table, in a form that every client takes, and none that decides. */
 import { operations, type McpTool, type OperationName } from '../../core/index'
-import { tools } from '../../mcp-server/tools'
+import { makeTools } from '../../mcp-server/tools'
 import { answerBytes, capped } from '../../mcp-server/capped'
 import { instructionsFor } from '../../mcp-server/server'
 import { readMessage } from '../../mcp-server/stdio-transport'
@@ -9,12 +9,15 @@ import { endAll, testHome } from '../support/mcp-process'
 
 afterAll(endAll)
 
+const tools = makeTools()
 const offered = Object.entries(operations).filter(([, row]) => row.mcp !== null) as [OperationName, { mcp: McpTool; description: string }][]
 
 it('[operations.one-table] the tools a client lists are the operations that the table offers, word for word', async () => {
   const { client } = await testHome().client()
   const listed = (await client.listTools()).tools
-  expect(listed.map((tool) => [tool.name, tool.title, tool.description])).toEqual(offered.map(([, row]) => [row.mcp.name, row.mcp.title, row.description]))
+  expect(listed.map((tool) => [tool.name, tool.title, tool.description])).toEqual(
+    offered.map(([, row]) => [row.mcp.name, row.mcp.title, row.description]),
+  )
   for (const tool of listed) expect(tool.annotations).toMatchObject(offered.find(([, row]) => row.mcp.name === tool.name)![1].mcp.annotations)
   expect(listed.map((tool) => tool.inputSchema)).toEqual(tools.map((tool) => tool.inputSchema))
 })
@@ -24,7 +27,8 @@ it('[operations.no-model-decides] no tool decides an approval, and no name that 
   expect(tools.map((tool) => tool.operation)).not.toContain('decide_approval')
   expect(offered.every(([name]) => operations[name].scope !== 'approvals:decide' && operations[name].scope !== 'admin')).toBe(true)
   const test = await testHome().client()
-  for (const name of ['decide_approval', 'approve', 'approve_call', 'approvals_approve', 'unlock']) expect(await test.refused(name)).toContain('There is no tool')
+  for (const name of ['decide_approval', 'approve', 'approve_call', 'approvals_approve', 'unlock'])
+    expect(await test.refused(name)).toContain('There is no tool')
 })
 
 it('[operations.one-table] each field of a tool is a field of its operation, and none sets functions, policy, rights or constraints', () => {
@@ -57,12 +61,16 @@ describe('every schema, name and text', () => {
       expect(['string', 'number', 'integer', 'object']).toContain(property.type)
       expect(property.description.length).toBeGreaterThan(10)
     }
-    for (const hint of ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const) expect(typeof tool.annotations[hint]).toBe('boolean')
+    for (const hint of ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const)
+      expect(typeof tool.annotations[hint]).toBe('boolean')
   })
 
   it('[operations.one-table] the instructions are shorter than clients cut them', () => {
     const command = (words: string): string => `agent-harness ${words}`
-    for (const [state, text] of [['working', ''], ['standing_by', 'x'.repeat(200)]] as const) {
+    for (const [state, text] of [
+      ['working', ''],
+      ['standing_by', 'x'.repeat(200)],
+    ] as const) {
       for (const hasApprover of [true, false]) {
         const said = instructionsFor({ workerState: () => ({ state, text }) }, { command, hasApprover, runsHere: state === 'working' })
         expect(said.length).toBeLessThan(1_490)
@@ -78,7 +86,10 @@ describe('an answer', () => {
     expect(Buffer.byteLength(JSON.stringify(short))).toBeLessThanOrEqual(answerBytes)
     expect(short['cut']).toMatch(/longer than/)
     expect(short).toMatchObject({ state: 'completed', next: 'Done.', calls: long.calls })
-    const wide = { next: 'x', result: Object.fromEntries(Array.from({ length: 5_000 }, (_, index) => [`key${String(index)}`, { deep: [index, { more: 'y'.repeat(50) }] }])) }
+    const wide = {
+      next: 'x',
+      result: Object.fromEntries(Array.from({ length: 5_000 }, (_, index) => [`key${String(index)}`, { deep: [index, { more: 'y'.repeat(50) }] }])),
+    }
     expect(Buffer.byteLength(JSON.stringify(capped(wide)))).toBeLessThanOrEqual(answerBytes)
     expect(capped({ next: 'x' })).toEqual({ next: 'x' })
   })
@@ -87,7 +98,12 @@ describe('an answer', () => {
 describe('a line of a client', () => {
   const call = (args: string): string => `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_function","arguments":${args}}}`
 
-  it.each([['null', {}], ['""', {}], ['{}', {}], ['"{\\"order\\":\\"A-1001\\"}"', { order: 'A-1001' }]])('[mcp.loose-arguments] with arguments %s is read as an object', (args, expected) => {
+  it.each([
+    ['null', {}],
+    ['""', {}],
+    ['{}', {}],
+    ['"{\\"order\\":\\"A-1001\\"}"', { order: 'A-1001' }],
+  ])('[mcp.loose-arguments] with arguments %s is read as an object', (args, expected) => {
     expect(readMessage(call(args))).toMatchObject({ kind: 'message', message: { params: { arguments: expected } } })
   })
 
@@ -103,9 +119,12 @@ describe('a line of a client', () => {
     expect(readMessage(call(args))).toMatchObject({ kind: 'bad_call', problem: expect.stringContaining('__proto__') })
   })
 
-  it.each([['nothing at all'], ['[{"jsonrpc":"2.0","id":1,"method":"ping"}]'], ['"x"'], ['null']])('[mcp.stdout-clean] that is no message (%s) is told so', (line) => {
-    expect(readMessage(line).kind).toBe('bad_line')
-  })
+  it.each([['nothing at all'], ['[{"jsonrpc":"2.0","id":1,"method":"ping"}]'], ['"x"'], ['null']])(
+    '[mcp.stdout-clean] that is no message (%s) is told so',
+    (line) => {
+      expect(readMessage(line).kind).toBe('bad_line')
+    },
+  )
 })
 
 describe('text a person decides on', () => {

@@ -92,12 +92,12 @@ export interface TracedMessage {
 
 const living = new Set<ChildProcess>()
 const homes = new Set<CrashHome>()
-let server: CountingServer | null = null
+let server: Promise<CountingServer> | null = null
 let number = 0
 
 /** The one server of a test file. */
-export async function crashServer(): Promise<CountingServer> {
-  server ??= await startCountingServer()
+export function crashServer(): Promise<CountingServer> {
+  server ??= startCountingServer()
   return server
 }
 
@@ -105,7 +105,7 @@ export async function crashServer(): Promise<CountingServer> {
 export async function endCrashes(): Promise<void> {
   for (const child of living) child.kill('SIGKILL')
   for (const home of [...homes]) home.remove()
-  await server?.stop()
+  await (await server)?.stop()
   server = null
 }
 

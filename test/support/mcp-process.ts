@@ -60,11 +60,34 @@ export interface TestHome {
   raw(words?: readonly string[], options?: RunOptions): RawClient
 }
 
+/** What tools answer; a test looks at what it knows to be there. */
+export interface Facts {
+  readonly state: string
+  readonly next: string
+  readonly turn_id: string
+  readonly worker: string
+  readonly approvals: readonly { readonly approval_id: string }[]
+  readonly functions: readonly unknown[]
+  readonly arguments: unknown
+}
+
+export interface ToolResult {
+  readonly content: readonly { readonly text: string }[]
+  readonly structuredContent?: Facts
+  readonly isError?: boolean
+}
+
+export interface Message {
+  readonly id?: number
+  readonly result: ToolResult & { readonly tools: readonly unknown[]; readonly protocolVersion: string }
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
 export interface TestClient {
   readonly client: Client
   readonly pid: number
   /** Calls a tool; its facts. Fails the test when text and structure differ, or on an error. */
-  call(name: string, args?: Record<string, unknown> | null): Promise<Record<string, any>>
+  call(name: string, args?: Record<string, unknown> | null): Promise<Facts>
   /** Calls a tool; the text of its error. */
   refused(name: string, args?: Record<string, unknown>): Promise<string>
   close(): Promise<void>
@@ -74,11 +97,11 @@ export interface RawClient extends Running {
   /** Sends one line as it is. */
   line(text: string): void
   /** Sends a request; its answer. */
-  request(method: string, params?: unknown): Promise<any>
+  request(method: string, params?: unknown): Promise<Message>
   /** The handshake. */
-  initialize(): Promise<any>
+  initialize(): Promise<Message>
   /** Every line of stdout so far, parsed; throws on one that is no JSON-RPC. */
-  messages(): any[]
+  messages(): Message[]
 }
 
 const folders: string[] = []
@@ -93,7 +116,9 @@ export function testHome(): TestHome {
     folder,
     start: (given, options = {}) => start(words(given), options),
     run: (given, options = {}) => start(words(given), { stdin: '', ...options }).ended,
-    configure: (text) => { writeFileSync(path.join(folder, 'harness.yaml'), text, { mode: 0o600 }) },
+    configure: (text) => {
+      writeFileSync(path.join(folder, 'harness.yaml'), text, { mode: 0o600 })
+    },
     async init() {
       const done = await home.run(['init', '--approver', 'alice'], { stdin: `${passphrase}\n` })
       if (done.code !== 0) throw new Error(done.stderr)
@@ -116,28 +141,51 @@ export function start(words: readonly string[], { stdin, env, nodeOptions = [], 
 }
 
 /** Starts any program and keeps what it says. */
-export function watch(program: string, args: readonly string[], { stdin, env }: { stdin?: string | undefined; env: Record<string, string> }): Running {
+export function watch(
+  program: string,
+  args: readonly string[],
+  { stdin, env }: { stdin?: string | undefined; env: Record<string, string> },
+): Running {
   const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
   let stdout = ''
   let stderr = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { stdout += text })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text })
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
   child.stdin.on('error', () => undefined)
   if (stdin !== undefined) child.stdin.end(stdin)
   const ended = new Promise<Finished>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code) => { resolve({ code, stdout, stderr }) })
+    child.once('close', (code) => {
+      resolve({ code, stdout, stderr })
+    })
   })
   const running: Running = {
-    pid: child.pid ?? 0, child, ended, stdout: () => stdout, stderr: () => stderr,
-    says: (pattern) => until(`stdout to match ${String(pattern)}`, () => pattern.exec(stdout), () => `${stdout}\n${stderr}`),
+    pid: child.pid ?? 0,
+    child,
+    ended,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    says: (pattern) =>
+      until(
+        `stdout to match ${String(pattern)}`,
+        () => pattern.exec(stdout),
+        () => `${stdout}\n${stderr}`,
+      ),
   }
   children.push(running)
   return running
 }
 
 /** Looks until something is there; rejects after 15 s. */
-export async function until<T>(what: string, look: () => T | null | undefined | false | Promise<T | null | undefined | false>, seen: () => string = () => ''): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => T | null | undefined | false | Promise<T | null | undefined | false>,
+  seen: () => string = () => '',
+): Promise<T> {
   const end = performance.now() + 15_000
   for (;;) {
     const found = await look()
@@ -152,23 +200,24 @@ async function connect(words: readonly string[], env: Readonly<Record<string, st
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(transport)
   const pid = transport.pid ?? 0
-  const answer = async (name: string, args: Record<string, unknown> | null): Promise<any> =>
-    client.callTool({ name, arguments: args as Record<string, unknown> }, undefined, { timeout: 55_000 })
+  const answer = async (name: string, args: Record<string, unknown> | null): Promise<ToolResult> =>
+    (await client.callTool({ name, arguments: args as Record<string, unknown> }, undefined, { timeout: 55_000 })) as unknown as ToolResult
   const made: TestClient = {
-    client, pid,
+    client,
+    pid,
     async call(name, args = {}) {
       const result = await answer(name, args)
-      const text = result.content[0].text as string
+      const { text } = result.content[0]!
       if (result.isError === true) throw new Error(text)
       expect(JSON.parse(text)).toEqual(result.structuredContent)
-      expect(typeof result.structuredContent.next).toBe('string')
-      return result.structuredContent
+      expect(typeof result.structuredContent?.next).toBe('string')
+      return result.structuredContent!
     },
     async refused(name, args = {}) {
       const result = await answer(name, args)
       expect(result).toMatchObject({ isError: true, content: [{ type: 'text' }] })
       expect(result.structuredContent).toBeUndefined()
-      return result.content[0].text
+      return result.content[0]!.text
     },
     close: () => client.close(),
   }
@@ -178,22 +227,37 @@ async function connect(words: readonly string[], env: Readonly<Record<string, st
 
 function raw(running: Running): RawClient {
   let next = 1
-  const messages = (): any[] => running.stdout().split('\n').slice(0, -1).map((line) => {
-    const message = JSON.parse(line) as { jsonrpc?: unknown }
-    if (message.jsonrpc !== '2.0') throw new Error(`no JSON-RPC: ${line}`)
-    return message
-  })
+  const messages = (): Message[] =>
+    running
+      .stdout()
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => {
+        const message = JSON.parse(line) as Message & { jsonrpc?: unknown }
+        if (message.jsonrpc !== '2.0') throw new Error(`no JSON-RPC: ${line}`)
+        return message
+      })
   const client: RawClient = {
     ...running,
     messages,
-    line: (text) => { running.child.stdin.write(`${text}\n`) },
+    line: (text) => {
+      running.child.stdin.write(`${text}\n`)
+    },
     request(method, params = {}) {
       const id = next++
       client.line(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
-      return until(`an answer to ${method}`, () => messages().find((message) => message.id === id), () => running.stderr())
+      return until(
+        `an answer to ${method}`,
+        () => messages().find((message) => message.id === id),
+        () => running.stderr(),
+      )
     },
     async initialize() {
-      const answer = await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } })
+      const answer = await client.request('initialize', {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'raw', version: '1' },
+      })
       client.line(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }))
       return answer
     },

@@ -7,7 +7,7 @@ const pureOrder = ['identity', 'policy', 'approvals', 'executions', 'turn', 'aud
 const kernel = 'core/(errors|ids|clock|log|digest|json)'
 const pure = `core/(${pureOrder.join('|')})/.*`
 const ports = 'core/(model/(model|wire-names|ollama-url)|functions/function|store/store|engine/scheduler|hooks/.*)'
-const composition = 'core/(authority|checkpoint-file|config(-.*)?|home(-.*)?|sent-log|unlock)'
+const composition = 'core/(?!harness|index$|open-harness|verify-database)[^/]+'
 const inner = [kernel, pure, ports]
 /** The packages of drivers: one product each, loaded when it is needed and never by merely loading the core. */
 const driverPackages = {
@@ -34,12 +34,12 @@ const table: readonly Row[] = [
   { files: ports, who: 'a port', ours: inner },
   { files: 'core/engine/.*', who: 'the engine', ours: [...inner, 'core/engine/.*'], types: composition, packages: 'node:.*' },
   {
-    files: 'core/harness([-/].*)?', who: 'the harness', packages: 'node:.*',
-    ours: [...inner, 'core/engine/.*', 'core/harness([-/].*)?'], types: `${composition}|core/protocol/.*`,
+    files: 'core/harness([-/].*)?', who: 'the harness', packages: 'node:.*|zod',
+    ours: [...inner, 'core/engine/.*', 'core/harness([-/].*)?', 'core/protocol/operations'], types: composition,
   },
   { files: 'core/protocol/.*', who: 'the protocol', ours: [...inner, 'core/protocol/.*'], types: 'core/harness', packages: 'node:.*|zod' },
   { files: 'core/index', who: 'the face of the core', ours: ['core/.*'] },
-  { files: 'core/open-harness', who: 'the composition root', ours: ['core/.*'], packages: 'node:.*' },
+  { files: 'core/(open-harness|verify-database)', who: 'the composition root', ours: ['core/.*'], packages: 'node:.*' },
   { files: composition, who: 'a composition file', ours: [...inner, composition], packages: 'node:.*|zod|yaml' },
   { files: 'core/functions/validate', who: 'schema validation', ours: inner, packages: 'node:.*|ajv.*|re2js' },
   ...Object.entries(driverPackages).map(([driver, packages]) => {

@@ -3,17 +3,14 @@ import type { Approval } from '../../core/approvals/approval'
 import type { Call, CallStatus } from '../../core/turn/call'
 import type { Content } from '../../core/turn/content'
 import type { InboxItem } from '../../core/turn/inbox'
-import type { Message, ReplyFacts, Turn } from '../../core/turn/turn'
+import { nothingAsked, type Message, type ReplyFacts, type Turn } from '../../core/turn/turn'
 
 export const content = (text: string): Content => ({ content_id: `k_${text}`, salt: 'salt', digest: `digest of ${text}`, text })
 
 export function aTurn(facts: Partial<Turn> = {}): Turn {
   return {
     turn_id: 't_1', session_id: 's_1', execution_id: 'x_1', owner: 'local', kind: 'agent', agent: 'assistant', seal: 'seal',
-    spec: {
-      model: null, system_prompt: null, system_prompt_strategy: 'enrich', mode: 'agent', functions: null, max_turns: 16, thinking_level: null,
-      metadata: null,
-    },
+    spec: { ...nothingAsked, max_turns: 16 }, spec_content: content('spec'),
     status: 'running', reason: null, detail: null, park: null, wake_at: null, rounds: 0, claims: 1, lease_epoch: 1, inbox_posted: 0, inbox_seen: 0,
     result: null, created_at: 0, started_at: 1, finished_at: null, deadline_at: 10_000,
     stop: null, messages: [], calls: [], history: [], approvals: [], inbox: [], failure: null, ...facts,

@@ -57,15 +57,12 @@ function changesOf(reply: ModelReply, turn: Turn, engine: Engine): Change[] {
   const facts = {
     message_id: engine.ids.next('m'), session_id: turn.session_id, turn_id: turn.turn_id, ordinal: nextOrdinal(turn), step, role: 'assistant' as const,
     content: newContent(engine.ids, JSON.stringify(blocks)), created_at: at,
-  }
-  const message: Message = {
-    ...facts,
-    seal: seal(engine.sealKey, 'message', messageSealFacts(facts)),
     reply: {
       model: reply.model, provider: reply.provider, stop_reason: reply.stop_reason, native_stop_reason: reply.native_stop_reason, usage: reply.usage,
       warnings: reply.warnings, calls: calls.length,
     },
   }
+  const message: Message = { ...facts, seal: seal(engine.sealKey, 'message', messageSealFacts(facts, turn.owner)) }
   return [{ type: 'message.appended', message }, ...calls.map((call): Change => ({ type: 'call.proposed', call }))]
 }
 

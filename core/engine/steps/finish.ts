@@ -11,15 +11,15 @@ import type { Turn } from '../../turn/turn'
 import type { Engine, StepResult } from '../engine'
 import { newTurn } from '../new-turn'
 import { blocksOf, joined } from '../conversation'
-import { deliver, folded, isGenuine, newInboxItem, refused } from './inbox'
+import { deliver, folded, isGenuine, newInboxItem, refused, wasDelivered } from './inbox'
 import { deny, interrupted } from './judge'
 
-export function finish(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engine: Engine): StepResult {
+export async function finish(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engine: Engine): Promise<StepResult> {
   const changes: Change[] = turn.calls.filter((call) => !isSettled(call.status)).flatMap((call) => closeCall(call, step, engine))
   for (const approval of turn.approvals) {
     if (approval.status === 'pending') changes.push({ type: 'approval.closed', turn_id: turn.turn_id, approval_id: approval.approval_id, status: 'cancelled', at: engine.clock.now() })
   }
-  changes.push(...leftMessages(step, turn, engine))
+  changes.push(...(await leftMessages(step, turn, engine)))
   changes.push({
     type: 'turn.finished', turn_id: turn.turn_id, status: step.status, reason: step.reason, detail: step.detail, result: step.reason === 'tampered' ? null : resultOf(turn, engine),
     inbox_seen: turn.inbox_posted, at: engine.clock.now(),
@@ -43,19 +43,21 @@ function resultOf(turn: Turn, engine: Engine): Content | null {
 }
 
 /** A stop silences what was said before it; what was said after it, or to a turn that ended by itself, is answered by a turn that follows. */
-function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engine: Engine): Change[] {
+async function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engine: Engine): Promise<Change[]> {
   const genuine: InboxItem[] = []
   const changes: Change[] = []
   for (const item of turn.inbox) {
     if (item.kind !== 'message') changes.push(folded(item, 'done'))
-    else if (isGenuine(item, engine)) genuine.push(item)
+    else if (isGenuine(item, turn, engine) && !wasDelivered(item, turn)) genuine.push(item)
     else changes.push(...refused(item))
   }
   const mayFollow = step.reason !== 'tampered' && step.reason !== 'owner_inactive' && turn.kind === 'agent'
   const stop = turn.stop
   const unanswered = genuine.filter((item) => !mayFollow || (stop !== null && item.seq < stop.seq))
   const late = genuine.filter((item) => !unanswered.includes(item))
-  changes.push(...deliver(unanswered, turn, engine).changes)
+  // stopped while it waited for an earlier turn: the conversation is still that one's, and what nobody heard is not put into it
+  const waits = unanswered.length > 0 && (await engine.store.firstUnfinishedTurn(turn.session_id))?.turn_id !== turn.turn_id
+  changes.push(...(waits ? unanswered.map((item) => folded(item, 'done')) : deliver(unanswered, turn, engine).changes))
   if (late.length === 0) return changes
 
   const now = engine.clock.now()

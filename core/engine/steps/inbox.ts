@@ -9,8 +9,8 @@ import { nextOrdinal } from './call-model'
 type Folded = Extract<Change, { type: 'inbox.folded' }>
 
 /** Stops and decisions take effect at once. What a decision says stands on its approval, which the run has read again. */
-export function foldUrgent(items: readonly InboxItem[], engine: Engine): StepResult {
-  return { changes: items.flatMap((item) => (isGenuine(item, engine) ? [folded(item, 'done')] : refused(item))) }
+export function foldUrgent(items: readonly InboxItem[], turn: Turn, engine: Engine): StepResult {
+  return { changes: items.flatMap((item) => (isGenuine(item, turn, engine) ? [folded(item, 'done')] : refused(item))) }
 }
 
 /** Messages become part of the conversation. */
@@ -19,20 +19,32 @@ export function deliver(items: readonly InboxItem[], turn: Turn, engine: Engine)
   let ordinal = nextOrdinal(turn)
   for (const item of items) {
     if (item.kind !== 'message') continue
-    if (!isGenuine(item, engine)) {
+    if (!isGenuine(item, turn, engine) || wasDelivered(item, turn)) {
       changes.push(...refused(item))
       continue
     }
-    const facts = { message_id: engine.ids.next('m'), session_id: turn.session_id, turn_id: turn.turn_id, ordinal, step: 0, role: 'user' as const, content: item.content, created_at: engine.clock.now() }
-    const message: Message = { ...facts, seal: seal(engine.sealKey, 'message', messageSealFacts(facts)), reply: null }
+    const facts = {
+      message_id: messageIdOf(item), session_id: turn.session_id, turn_id: turn.turn_id, ordinal, step: 0, role: 'user' as const, content: item.content, reply: null,
+      created_at: engine.clock.now(),
+    }
+    const message: Message = { ...facts, seal: seal(engine.sealKey, 'message', messageSealFacts(facts, turn.owner)) }
     changes.push({ type: 'message.appended', message }, folded(item, 'done'))
     ordinal += 1
   }
   return { changes }
 }
 
-export function isGenuine(item: InboxItem, engine: Pick<Engine, 'sealKey'>): boolean {
-  return sealHolds(engine.sealKey, 'inbox', factsOf(item), item.seal)
+export function isGenuine(item: InboxItem, turn: Pick<TurnRow, 'owner'>, engine: Pick<Engine, 'sealKey'>): boolean {
+  return sealHolds(engine.sealKey, 'inbox', factsOf(item, turn), item.seal)
+}
+
+/** Of one item always the same, so that an item set back to unread is known to have been said before. */
+function messageIdOf(item: Pick<InboxItem, 'inbox_id'>): string {
+  return item.inbox_id.replace(/^i_/, 'm_')
+}
+
+export function wasDelivered(item: InboxItem, turn: Pick<Turn, 'messages'>): boolean {
+  return turn.messages.some((message) => message.message_id === messageIdOf(item))
 }
 
 export function folded(item: InboxItem, fate: Folded['fate']): Folded {
@@ -40,15 +52,15 @@ export function folded(item: InboxItem, fate: Folded['fate']): Folded {
 }
 
 export function refused(item: InboxItem): Change[] {
-  return [folded(item, 'refused'), { type: 'tampering.found', object: item.inbox_id, what: `an inbox item of turn ${item.turn_id} does not carry its seal` }]
+  return [folded(item, 'refused'), { type: 'tampering.found', object: item.inbox_id, what: `an inbox item of turn ${item.turn_id} does not carry its seal, or was read before` }]
 }
 
-function factsOf(item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'principal'> & InboxBody): ReturnType<typeof inboxSealFacts> {
-  return inboxSealFacts({ ...item, content_digest: item.kind === 'message' ? item.content.digest : null })
+function factsOf(item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'seq' | 'principal'> & InboxBody, { owner }: Pick<TurnRow, 'owner'>): ReturnType<typeof inboxSealFacts> {
+  return inboxSealFacts({ ...item, owner, content_digest: item.kind === 'message' ? item.content.digest : null })
 }
 
 /** An item as it is posted to a turn. The turn's row says which place is next. */
-export function newInboxItem(turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'inbox_posted'>, body: InboxBody, from: { principal: string; at: number }, engine: Pick<Engine, 'ids' | 'sealKey'>): InboxItem {
+export function newInboxItem(turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'owner' | 'inbox_posted'>, body: InboxBody, from: { principal: string; at: number }, engine: Pick<Engine, 'ids' | 'sealKey'>): InboxItem {
   const item = { inbox_id: engine.ids.next('i'), session_id: turn.session_id, turn_id: turn.turn_id, seq: turn.inbox_posted + 1, principal: from.principal, posted_at: from.at, ...body }
-  return { ...item, seal: seal(engine.sealKey, 'inbox', factsOf(item)) }
+  return { ...item, seal: seal(engine.sealKey, 'inbox', factsOf(item, turn)) }
 }
