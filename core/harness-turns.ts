@@ -1,5 +1,5 @@
 /* The operations that start and stop turns. What is asked for is checked and frozen here, sealed, and on disk before the answer. */
-import { digestOf, type Json } from './digest'
+import { digestOf, seal, sealHolds, type Json } from './digest'
 import { HarnessError, isHarnessError } from './errors'
 import { defaultConstraints, eventHash, type Execution } from './executions/execution'
 import type { Caller } from './identity/principal'
@@ -8,11 +8,11 @@ import { newTurn } from './engine/new-turn'
 import { newInboxItem } from './engine/steps/inbox'
 import { proposedCall } from './engine/steps/call-model'
 import { waitWhileWorking, type HarnessParts } from './harness'
-import { approvalView, parsed, stateOf } from './harness-views'
+import { approvalView, stateOf } from './harness-views'
 import { checkGlob } from './policy/glob'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 import { turnCreated, type Change, type Session } from './turn/changes'
-import { newContent } from './turn/content'
+import { jsonOf, newContent } from './turn/content'
 import { nothingAsked, type TurnRow, type TurnSpec } from './turn/turn'
 import type { IdempotencyRecord } from './store/store'
 
@@ -77,7 +77,7 @@ export async function trigger(input: ParsedOf<'trigger'>, caller: Caller, parts:
     const open = approvals.find((approval) => approval.status === 'pending')
     return { ...base, pending: true, pending_timeout_ms: Math.max(0, (open?.expires_at ?? turn.deadline_at) - engine.clock.now()) }
   }
-  const value = parsed(call.result.text)
+  const value = jsonOf(call.result.text)
   return {
     ...base, content: [{ type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value) }], details: value,
     duration_ms: turn.finished_at - turn.created_at, is_error: call.status !== 'succeeded',
@@ -222,9 +222,19 @@ async function idempotency(request: { operation: string; key: string | undefined
   if (found !== null && found.request_hash !== request_hash) {
     throw new HarnessError('conflict', `The idempotency key ${JSON.stringify(key)} was used for another request. Use a new key for a new request.`, { data: { final: true } })
   }
+  const sealed = { principal: caller.principal.id, operation, key, request_hash }
+  const [given = null, answered = null] = found?.response.split(/ (.*)/s) ?? []
+  if (found !== null && !sealHolds(engine.sealKey, 'answer', { ...sealed, answered }, given)) {
+    const text = `The answer kept under the idempotency key ${JSON.stringify(key)} was altered outside the harness. Run "agent-harness audit verify", and use a new key.`
+    throw new HarnessError('conflict', text, { data: { final: true } })
+  }
   return {
-    answered: found?.response ?? null,
-    record: (answer) => ({ idempotency: { principal: caller.principal.id, operation, key, request_hash, response: JSON.stringify(answer), expires_at: now + idempotencyMs } }),
+    answered,
+    record(answer) {
+      const text = JSON.stringify(answer)
+      const response = `${seal(engine.sealKey, 'answer', { ...sealed, answered: text })} ${text}`
+      return { idempotency: { ...sealed, response, expires_at: now + idempotencyMs } }
+    },
   }
 }
 

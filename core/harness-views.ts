@@ -1,8 +1,8 @@
 /* How a turn and an approval look from outside: the seeds' words, the people's words, and never more than the caller may see. */
 import type { Approval } from './approvals/approval'
-import type { Json } from './digest'
 import type { ApprovalView, State, TurnView } from './protocol/operations'
 import { isSettled, type Call } from './turn/call'
+import { jsonOf } from './turn/content'
 import type { TurnRow } from './turn/turn'
 
 /** What people are told: working, held, or how it ended. */
@@ -28,10 +28,6 @@ function seedStatus(turn: TurnRow): TurnView['status'] {
   return turn.status === 'waiting_approval' ? 'awaiting_functions' : turn.status
 }
 
-export function parsed(text: string | null | undefined): Json {
-  return text === null || text === undefined ? null : (JSON.parse(text) as Json)
-}
-
 export function approvalView(approval: Approval): ApprovalView {
   const { approval_id, status, session_id, turn_id, function_id, approver_roles, created_at, expires_at, decided } = approval
   return {
@@ -42,13 +38,13 @@ export function approvalView(approval: Approval): ApprovalView {
 
 export function turnView(turn: TurnRow, facts: { calls: readonly Call[]; approvals: readonly Approval[]; worker: string }): TurnView {
   const { calls, approvals, worker } = facts
-  const result = parsed(turn.result?.text)
+  const result = jsonOf(turn.result?.text)
   return {
     session_id: turn.session_id, turn_id: turn.turn_id, execution_id: turn.execution_id, kind: turn.kind, status: seedStatus(turn), state: stateOf(turn),
     reason: turn.reason, detail: turn.detail, step: turn.rounds, turn_count: turn.rounds, max_turns: turn.spec.max_turns, depth: 0, children: [],
     pending_function_calls: calls.filter((call) => !isSettled(call.status)).map((call) => call.call_id),
     calls: calls.map((call) => ({
-      function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: call.reason, ...(call.result === null ? {} : { result: parsed(call.result.text) }),
+      function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: call.reason, ...(call.result === null ? {} : { result: jsonOf(call.result.text) }),
     })),
     approvals: approvals.map(approvalView), worker,
     ...(result === null ? {} : { result }),

@@ -16,6 +16,11 @@ export const randomIds: Ids = {
   hex: (bytes) => randomBytes(bytes).toString('hex'),
 }
 
+/** The id of what comes from something else and must not come from it twice: of the same thing always the same. */
+export function derivedId(prefix: IdPrefix, from: string): string {
+  return `${prefix}_${createHash('sha256').update(`${prefix}\0${from}`).digest('hex').slice(0, 32)}`
+}
+
 /** The id of a call: from its turn, step and ordinal. As unguessable as the turn's id, which strangers never see. */
 export function callId(turnId: string, step: number, ordinal: number): string {
   return `c_${createHash('sha256').update(`call\0${turnId}\0${String(step)}\0${String(ordinal)}`).digest('hex').slice(0, 32)}`

@@ -6,6 +6,7 @@ import type { Json } from '../digest'
 import type { FunctionOffer, ModelMessage } from '../model/model'
 import { isOffered } from '../policy/evaluate'
 import type { Call } from '../turn/call'
+import { jsonOf } from '../turn/content'
 import type { Message, Turn } from '../turn/turn'
 import { layersOf, ownerGrant, type Engine } from './engine'
 
@@ -63,12 +64,12 @@ export function joined(blocks: readonly { readonly [key: string]: Json }[], type
 }
 
 function safeArguments(call: Call): { readonly [key: string]: Json } {
-  const value: unknown = call.arguments.text === null ? {} : JSON.parse(call.arguments.text)
+  const value = jsonOf(call.arguments.text)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as { readonly [key: string]: Json }) : {}
 }
 
 function resultText(call: Call): string {
   if (call.result?.text === undefined || call.result.text === null) return '[erased]'
-  const value: unknown = JSON.parse(call.result.text)
+  const value = jsonOf(call.result.text)
   return typeof value === 'string' ? value : call.result.text
 }

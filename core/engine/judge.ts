@@ -10,6 +10,7 @@ import { evaluate } from '../policy/evaluate'
 import type { FunctionEntry, Reason, Verdict } from '../policy/policy'
 import { callSealFacts, turnSealFacts, type Turn } from '../turn/turn'
 import type { Call } from '../turn/call'
+import { jsonOf } from '../turn/content'
 import { layersOf, ownerGrant, type Engine } from './engine'
 
 export type Arguments = { readonly [key: string]: Json }
@@ -105,10 +106,9 @@ export function openApproval(call: Call, turn: Turn, hold: Extract<Judgement, { 
   }
 }
 
-/** The call's arguments as an object; null when they are no object or were erased. */
+/** The call's arguments as an object; null when they are no object, or were erased or made unreadable. */
 export function argumentsOf(call: Call): Arguments | null {
-  if (call.arguments.text === null) return null
-  const value: unknown = JSON.parse(call.arguments.text)
+  const value = jsonOf(call.arguments.text)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Arguments) : null
 }
 

@@ -17,9 +17,9 @@ const headRetries = 200
 const lastEpoch = 2 ** 52
 
 const selectTurn = `SELECT t.*, ${contentColumns('s', 'spec')}, ${contentColumns('r', 'result')} FROM turns t
-  JOIN contents s ON s.content_id = t.spec LEFT JOIN contents r ON r.content_id = t.result`
+  LEFT JOIN contents s ON s.content_id = t.spec LEFT JOIN contents r ON r.content_id = t.result`
 const selectCall = `SELECT c.*, ${contentColumns('a', 'arguments')}, ${contentColumns('r', 'result')} FROM calls c
-  JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`
+  LEFT JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`
 const selectInbox = (turnId: string): Statement =>
   sql(
     `SELECT i.*, ${contentColumns('k', 'content')} FROM inbox i LEFT JOIN contents k ON k.content_id = i.content
@@ -95,7 +95,7 @@ export function sqlStore(connection: Connection): Store {
       if (found === null) return null
       const [turns, messages, calls, history, approvals, inbox] = await connection.queryAll([
         sql(`${selectTurn} WHERE t.turn_id = ?`, [turnId]),
-        sql(`SELECT m.*, ${contentColumns('k', 'content')} FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.session_id = ? ORDER BY m.ordinal`, [found.session_id]),
+        sql(`SELECT m.*, ${contentColumns('k', 'content')} FROM messages m LEFT JOIN contents k ON k.content_id = m.content WHERE m.session_id = ? ORDER BY m.ordinal`, [found.session_id]),
         sql(`${selectCall} WHERE c.turn_id = ? ORDER BY c.step, c.ordinal`, [turnId]),
         sql(`${selectCall} JOIN turns t ON t.turn_id = c.turn_id WHERE t.session_id = ? AND t.kind = 'agent' AND c.turn_id <> ? ORDER BY t.ordinal, c.step, c.ordinal`, [found.session_id, turnId]),
         sql('SELECT * FROM approval_requests WHERE turn_id = ? ORDER BY created_at', [turnId]),

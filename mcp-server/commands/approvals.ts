@@ -105,8 +105,8 @@ async function unlock(harness: OpenHarness, name: string): ReturnType<OpenHarnes
     return await harness.unlock(name, await askPassphrase('Passphrase: '))
   } catch (error) {
     const until = isHarnessError(error) ? error.data['locked_until'] : null
-    if (typeof until === 'number') tell(`(That is ${new Date(until).toLocaleTimeString()} here, in ${span(until - Date.now())}.)`)
-    throw error
+    if (!isHarnessError(error) || typeof until !== 'number') throw error
+    throw new HarnessError(error.code, `${error.message} That is ${new Date(until).toLocaleTimeString()} here, in ${span(until - Date.now())}.`)
   }
 }
 

@@ -5,14 +5,12 @@ import type { FunctionOutcome } from '../../core/functions/function'
 import { thisProcess } from '../../core/host-process'
 import { makeWorld } from '../property/world'
 import { closePlaces, openPlace, shopConfig, type Place } from '../support/place'
+import { until } from './until'
 
 afterEach(closePlaces)
 
 const note = { function_id: 'shop::note', arguments: { text: 'n' } }
 const script = [{ calls: [note] }, { text: 'Done.' }]
-const until = async (holds: () => boolean): Promise<void> => {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
 /** Changes rows behind the harness's back, as another process or a crash leaves them. */
 function edit(place: Pick<Place, 'folder'>, text: string, ...values: readonly unknown[]): unknown[] {
   const database = new Database(`${place.folder}/harness.db`, { timeout: 5_000 })

@@ -3,6 +3,7 @@ import type { FunctionOutcome } from '../../core/functions/function'
 import type { ScriptedReply } from '../../core/model/scripted'
 import { makeWorld } from '../property/world'
 import { closePlaces, openPlace, type Place } from '../support/place'
+import { until } from './until'
 
 afterEach(closePlaces)
 
@@ -13,7 +14,7 @@ const lookUp = { function_id: 'shop::look_up', arguments: { order: 'A-1' } }
 /** Says something and returns once the model or the function is under way. */
 async function begin(place: Place, isUnderWay: () => boolean): Promise<{ session_id: string; turn_id: string }> {
   const { session_id, turn_id } = await place.harness.send({ message: 'Go.' }, place.caller)
-  while (!isUnderWay()) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(isUnderWay)
   return { session_id, turn_id }
 }
 const stop = (place: Place, ids: { session_id: string; turn_id: string }): Promise<{ stopping: boolean }> =>
@@ -110,7 +111,7 @@ it('[stop.any-moment] a turn that waits behind one that runs is stopped at once,
 it('[stop.any-moment] a turn that waits because very many run is stopped at once', async () => {
   const place = await openPlace({ script: [{ text: 'Too late.', delay_ms: 60_000 }] })
   for (let count = 0; count < 16; count += 1) await place.harness.send({ message: 'Go.' }, place.caller)
-  while (place.model.requests.length < 16) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => place.model.requests.length === 16)
   const waiting = await place.harness.send({ message: 'Go.' }, place.caller)
   await stop(place, waiting)
   expect(await place.turn(waiting.turn_id, 5)).toMatchObject(stopped)

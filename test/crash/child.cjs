@@ -7,13 +7,14 @@
  */
 const { createPrivateKey } = require('node:crypto')
 const { appendFileSync, readFileSync, writeSync } = require('node:fs')
+const { flushCompileCache } = require('node:module')
 const { performance } = require('node:perf_hooks')
 const { createInterface } = require('node:readline')
 const Database = require('better-sqlite3')
 
-const core = process.argv[2]
-const { openHarness, openHome, signDecision } = require(`${core}/index.js`)
-const { parseScript, scriptedModel } = require(`${core}/model/scripted.js`)
+const built = process.argv[2]
+/** Loaded when it is first needed: a start that dies in its first migration needs little of it. */
+const core = (name) => require(`${built}/${name}.js`)
 
 /** How long a turn may take that has all it needs; whoever takes longer is wedged. */
 const patienceMs = 20_000
@@ -73,8 +74,9 @@ function wrapConnection(connection) {
       if (isTurn) counts.turn += 1
       const isIt = kill.at === 'commit' && (kill.label === undefined ? (kill.of === 'any' || isTurn) && counts[kill.of] === kill.number : label.includes(kill.label))
       if (isIt && kill.when === 'before') die(`before commit: ${label}`)
+      const from = counts.statements
       await connection.atomically(given)
-      commits.push(label)
+      commits.push({ label, statements: [from + 1, counts.statements] })
       if (isIt && kill.when === 'after') die(`after commit: ${label}`)
     },
   }
@@ -103,6 +105,7 @@ function wrapSource(source) {
 }
 
 function tracedModel() {
+  const { parseScript, scriptedModel } = core('model/scripted')
   const model = scriptedModel(parseScript(JSON.stringify(plan.script)))
   return {
     ...model,
@@ -123,17 +126,33 @@ const log = {
 }
 
 async function run() {
+  if (plan.migrate_only) return migrateOnly()
+  const { openHarness, openHome } = core('index')
   const home = await openHome(plan.folder)
   const harness = await openHarness({ home, env: {}, log, program: 'serve', worker: true, model: tracedModel(), wrapConnection, wrapSource })
   const caller = harness.localCaller('crash-test')
-  await until(() => harness.workerState().state === 'working')
+  let stoodBy = false
+  await until(() => {
+    const { state, text } = harness.workerState()
+    stoodBy ||= text.startsWith('Another process')
+    return state === 'working'
+  })
   const workingAt = Date.now()
   for (const step of plan.steps) await perform[step.do](step, harness, caller)
   const views = {}
   for (const [key, { turn_id }] of turns) views[key] = await harness.status({ turn_id }, caller)
   const audit = await harness.verify_audit({}, caller)
   await harness.close()
-  return { commits, statements: counts.statements, working_at: workingAt, turns: views, audit }
+  flushCompileCache()
+  return { commits, stood_by: stoodBy, working_at: workingAt, turns: views, audit }
+}
+
+async function migrateOnly() {
+  const { migrate, readMigrations } = core('store/migrate')
+  const connection = core('store/sqlite').openSqlite({ file: `${plan.folder}/harness.db` })
+  await migrate(connection, readMigrations('sqlite'), Date.now())
+  await connection.close()
+  return { commits, stood_by: false, working_at: 0, turns: {}, audit: null }
 }
 
 const isOver = (view) => ['completed', 'failed', 'cancelled'].includes(view.state)
@@ -185,7 +204,7 @@ async function decideOne(approvalId, decision, harness, caller) {
   const approval = await harness.get_approval({ approval_id: approvalId }, caller)
   const reason = decision === 'reject' ? 'Not without a receipt.' : null
   const facts = { decision, approver: 'alice', decided_at: Date.now(), reason, channel: 'command_line' }
-  const signed = signDecision(createPrivateKey(plan.approver_key), approval.approval_digest, facts)
+  const signed = core('index').signDecision(createPrivateKey(plan.approver_key), approval.approval_digest, facts)
   try {
     await harness.decide_approval({ approval_id: approvalId, ...signed }, caller)
   } catch (error) {

@@ -1,7 +1,8 @@
-/* A first start that never got through: killed before every statement of the first migrations, and before they are committed. */
-import { checkEnd, readObjects } from '../support/crash-check'
-import { crashLane, endCrashes, makeCrashHome, type Kill } from '../support/crash-child'
+/* First starts that never got through: killed before every statement of the first migrations, and right before each is committed. */
+import { checkEnd, noCrash, readObjects } from '../support/crash-check'
+import { endCrashes, inLanes, makeCrashHome, type Kill } from '../support/crash-child'
 import { readThenWrite } from '../support/crash-scripts'
+import { openHome } from '../../core/home'
 import { readMigrations } from '../../core/store/migrate'
 
 afterAll(endCrashes)
@@ -9,28 +10,42 @@ afterAll(endCrashes)
 /** Of each migration: its own, and the two that put it on record. */
 const [first = 0, second = 0] = readMigrations('sqlite').map((migration) => migration.statements.length + 2)
 
-/** The places of one home, each reached by the next start. After half the statements of the other half come those of the second migration. */
-const chain = (parity: number): { readonly kill: Kill; readonly applied: number }[] => {
-  const at = (number: number, applied: number): { kill: Kill; applied: number } => ({ kill: { at: 'statement', number }, applied })
+interface Death {
+  readonly kill: Kill
+  /** How many migrations are there when it died. */
+  readonly applied: number
+}
+
+/** Every other statement, one death a start: first those of the first migration, which is undone each time, then those of the second. */
+function deaths(parity: number): Death[] {
+  const at = (number: number, applied: number): Death => ({ kill: { at: 'statement', number }, applied })
   const every = (count: number): number[] => [...Array.from({ length: count }, (_, index) => index + 1).filter((number) => number % 2 === parity), count + 0.5]
-  // the first statement of the second migration is also the end of the first
   return [...every(first).map((number) => at(number, 0)), at(first + 1, 1), ...every(second).map((number) => at(number, 1))]
 }
 
-it.each([[0], [1]])('[crash.first-migration] killed between the statements of the first migration, the next start finds all of it undone and does it again (half %i)', async (parity) => {
-  const home = await makeCrashHome(readThenWrite)
-  const lane = crashLane()
-  for (const [index, { kill, applied }] of chain(parity).entries()) {
-    const died = await lane.run(home, { kill })
-    expect(died).toMatchObject({ signal: 'SIGKILL', report: null })
-    expect(home.trace()).toHaveLength(index + 1)
-    const objects = readObjects(home)
-    if (applied === 0) expect(objects).toEqual([])
-    else expect(objects).toEqual(expect.arrayContaining(['turns', 'audit_events', 'checkpoints']))
-    expect(objects).not.toContain('executions_are_immutable')
-  }
-  const end = await lane.run(home)
-  await lane.end()
-  expect(await checkEnd(home, end, { killed: true, cut: new Set(), leaseUntil: null })).toEqual([])
-  expect(readObjects(home)).toContain('executions_are_immutable')
+it('[crash.first-migration] killed between any two statements of the first migration, a start leaves nothing of it, and the next one finds a usable database', async () => {
+  await inLanes([0, 1], 2, async (parity, lane) => {
+    const home = await makeCrashHome(readThenWrite)
+    await openHome(home.folder)
+    for (const { kill, applied } of deaths(parity)) {
+      expect(await lane.run(home, { kill, migrateOnly: true })).toMatchObject({ signal: 'SIGKILL', errors: '' })
+      const objects = readObjects(home)
+      if (applied === 0) expect(objects).toEqual([])
+      else expect(objects).toContain('audit_events')
+      expect(objects).not.toContain('executions_are_immutable')
+    }
+    expect(home.trace()).toHaveLength(deaths(parity).length)
+    const end = await lane.run(home)
+    expect(await checkEnd(home, end, { ...noCrash, killed: true })).toEqual([])
+    expect(readObjects(home)).toContain('executions_are_immutable')
+  })
 }, 120_000)
+
+it('[crash.first-migration] a whole first start, killed in the middle of its migration, leaves nothing that the next one stumbles over', async () => {
+  await inLanes([2, Math.round(first / 2), first + 0.5, first + 2], 2, async (number, lane) => {
+    const home = await makeCrashHome(readThenWrite)
+    expect(await lane.run(home, { kill: { at: 'statement', number } })).toMatchObject({ signal: 'SIGKILL', errors: '' })
+    const end = await lane.run(home)
+    expect(await checkEnd(home, end, { ...noCrash, killed: true })).toEqual([])
+  })
+}, 60_000)

@@ -40,7 +40,7 @@ it.each(['arrived', 'first byte'] as const)(
       const cut = new Set(cutCalls(rows))
       const here: unknown[] = checkAlways(home, rows)
       const end = await lane.run(home)
-      here.push(...(await checkEnd(home, end, { killed: true, cut, leaseUntil: rows.worker?.lease_until ?? null })))
+      here.push(...(await checkEnd(home, end, { killed: true, cut })))
       const requests = home.requests(functionId)
       const ofOne = requests.filter((request) => request.call_id === requests[0]?.call_id).length
       if (died.signal !== 'SIGKILL' || cut.size !== (kind === 'write' ? 1 : 0) || ofOne !== (kind === 'write' ? 1 : 2)) {

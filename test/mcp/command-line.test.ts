@@ -1,5 +1,5 @@
 /* The command line as a person and a script meet it: exact questions, signed answers, codes that can be relied on, and an orderly end. */
-import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { startCountingServer } from '../support/counting-server'
@@ -7,6 +7,8 @@ import { endAll, environment, isAlive, passphrase, start, testHome, type Finishe
 import { startStrictOllama } from '../support/strict-ollama'
 
 const open: { stop(): Promise<void> }[] = []
+
+jest.setTimeout(90_000)
 
 afterEach(async () => {
   await endAll()
@@ -44,7 +46,7 @@ it('[approvals.exact-arguments] shows the arguments raw and escaped, why it is h
 
   expect(await home.run(['approvals', 'show', 'a_000'])).toMatchObject({ code: 1, stderr: expect.stringContaining('no approval a_000') })
   expect(await home.run(['approvals', 'reject', id], { stdin: `${passphrase}\n` })).toMatchObject({
-    code: 2,
+    code: 1,
     stderr: expect.stringMatching(/--reason/),
   })
   expect(await home.run(['approvals', 'approve', id], { stdin: '' })).toMatchObject({ code: 1, stderr: expect.stringMatching(/No passphrase came/) })
@@ -88,7 +90,7 @@ it('[attacker.edited-argument] arguments that were altered in the database are t
   database.close()
   expect(await home.run(['approvals', 'show', id])).toMatchObject({ code: 1, stderr: expect.stringMatching(/altered/) })
   const decided = await home.decide('approve', id)
-  expect(decided).toMatchObject({ code: 1, stderr: expect.stringMatching(/What is shown is not what this approval was asked for/) })
+  expect(decided).toMatchObject({ code: 1, stderr: expect.stringMatching(/altered/) })
   expect(decided.stderr).not.toContain('unlock')
   expect(sent()).toBe(0)
 })
@@ -214,7 +216,7 @@ describe('audit verify', () => {
   const verify = (file: string, more: readonly string[] = []): Promise<Finished> =>
     start(['audit', 'verify', '--database', file, ...more], { stdin: '', env: environment() }).ended
 
-  it('[verify.good] [verify.broken] [verify.could-not-tell] ends with 0, 1 or 2, makes nothing, and reads what it may not write', async () => {
+  it('[verify.good] [verify.broken] [verify.could-not-tell] [verify.key-and-checkpoints] ends with 0, 1 or 2, and makes nothing', async () => {
     const home = testHome()
     const file = path.join(home.folder, 'harness.db')
     expect(await verify(file)).toMatchObject({ code: 2, stdout: expect.stringMatching(/^could not tell/) })
@@ -225,6 +227,14 @@ describe('audit verify', () => {
     expect(await verify(file, ['--key', path.join(home.folder, 'nothing.pub')])).toMatchObject({ code: 2 })
     expect(await verify(file, ['--checkpoints', path.join(home.folder, 'nothing.jsonl')])).toMatchObject({ code: 2 })
     chmodSync(file, 0o600)
+
+    // a copy without its home lacks the witnesses, unless they are named
+    const copy = path.join(testHome().folder, 'copy.db')
+    copyFileSync(file, copy)
+    expect(await verify(copy)).toMatchObject({ code: 2, stdout: expect.stringMatching(/^could not tell/) })
+    const witnesses = ['--key', path.join(home.folder, 'checkpoint.pub'), '--checkpoints', path.join(home.folder, 'checkpoints.jsonl')]
+    expect(await verify(copy, witnesses)).toMatchObject({ code: 0 })
+
     const database = new Database(file)
     database.exec("DROP TRIGGER audit_is_append_only; UPDATE audit_events SET actor = 'somebody' WHERE seq = 1")
     database.close()

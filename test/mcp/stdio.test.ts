@@ -20,6 +20,8 @@ import {
 const refund = { order: 'A-1001', amount: 20, reason: 'damaged' }
 const open: { stop(): Promise<void> }[] = []
 
+jest.setTimeout(90_000)
+
 afterEach(async () => {
   await endAll()
   for (const server of open.splice(0)) await server.stop()
@@ -81,7 +83,7 @@ it('[mcp.stdout-clean] every line of stdout is JSON-RPC, whatever comes in, over
   const ids = client.messages().map((message) => message.id)
   expect(ids).toEqual(expect.arrayContaining([77, 78]))
   expect(client.stdout()).not.toContain('noise')
-}, 60_000)
+})
 
 it('[mcp.loose-arguments] null, missing, stringified and empty arguments are taken as they are meant', async () => {
   const home = testHome()
@@ -242,7 +244,7 @@ it('[mcp.ends-with-stdin] ends within 2 s when its parent is killed, though its 
   expect(performance.now() - begun).toBeLessThan(2_000)
 })
 
-it('[mcp.beside-owner] [home.one-worker] beside the process that holds the database it only writes and reads rows, and says so', async () => {
+it('[mcp.beside-owner] [home.one-worker] [bad.second-process] beside the owner of the database it only writes and reads rows, and says so', async () => {
   const { home, shop } = await homeWithSlowCall()
   const owner = home.start(['serve', '--port', '0'])
   await owner.says(/is up/)

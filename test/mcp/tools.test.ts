@@ -7,6 +7,7 @@ import { readMessage } from '../../mcp-server/stdio-transport'
 import { escapedArguments, rawArguments, visible } from '../../mcp-server/visible'
 import { endAll, testHome } from '../support/mcp-process'
 
+jest.setTimeout(90_000)
 afterAll(endAll)
 
 const tools = makeTools()

@@ -94,6 +94,7 @@ export function copyDatabase(place: Pick<Place, 'home'>): Copy {
     restoreFile() {
       for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true })
       copyFileSync(copy, file)
+      onFile(file, (database) => database.exec('DELETE FROM workers'))
     },
     restoreRows: () =>
       onFile(file, (database) => {
@@ -105,6 +106,8 @@ export function copyDatabase(place: Pick<Place, 'home'>): Copy {
           for (const table of names('table').filter((name) => name !== 'workers' && !name.startsWith('sqlite_'))) {
             database.exec(`DELETE FROM main.${table}; INSERT INTO main.${table} SELECT * FROM older.${table}`)
           }
+          // as if no worker had them
+          database.exec('UPDATE main.turns SET lease_owner = NULL')
         }).immediate()
       }),
   }

@@ -27,10 +27,11 @@ export type Kill =
   | { readonly at: 'model' }
 
 export interface ChildReport {
-  /** What every commit said, in order. */
-  readonly commits: readonly string[]
-  readonly statements: number
-  /** When it ran the turns. */
+  /** What every commit said, in order, and its first and last statement (if statements were counted). */
+  readonly commits: readonly { readonly label: string; readonly statements: readonly [first: number, last: number] }[]
+  /** Whether it found that another process runs the turns. */
+  readonly stood_by: boolean
+  /** When it ran the turns itself. */
   readonly working_at: number
   /** By the key of the step that began them. */
   readonly turns: Readonly<Record<string, TurnView>>
@@ -50,6 +51,8 @@ export interface RunOptions {
   readonly kill?: Kill
   /** Instead of the script's own. */
   readonly steps?: readonly PersonStep[]
+  /** Nothing but the migrations, as every start makes them: for the many starts that get no further. */
+  readonly migrateOnly?: boolean
 }
 
 /**
@@ -150,11 +153,12 @@ export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
     folder, script, key: pair.privateKey, url: shared.url + prefix, pathOf,
     databasePath: path.join(folder, 'harness.db'),
     requests: (functionId) => shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
-    plan({ kill, steps }) {
+    plan({ kill, steps, migrateOnly }) {
       plans += 1
       const name = path.join(folder, `plan-${String(plans)}.json`)
       const approver_key = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
-      writeFileSync(name, JSON.stringify({ folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null }))
+      const plan = { folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null, migrate_only: migrateOnly ?? false }
+      writeFileSync(name, JSON.stringify(plan))
       return name
     },
     trace: () => (existsSync(trace) ? readFileSync(trace, 'utf8').trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as TraceLine) : []),

@@ -24,6 +24,7 @@ export interface ScriptedCall {
 export interface ScriptedTurn {
   /** The step that begins it. */
   readonly key: string
+  /** The reason, or for what it is parked. */
   readonly ends: readonly [status: string, reason: string]
   readonly orElse?: readonly (readonly [status: string, reason: string])[]
 }
@@ -124,7 +125,13 @@ export const expiringApproval: CrashScript = {
   steps: [say('Transfer it.'), over], calls: [transfer], turns: done,
 }
 
-/** In these order `npm test` runs them; the first three are cut at each of their commits, the others too, at those that are not all the same. */
+export const undecidedRefund: CrashScript = {
+  name: 'a refund that nobody has decided yet',
+  model: [asks(refund), { text: 'Nobody hears this.' }],
+  steps: [say('Refund A-1.'), { do: 'until_held', of: 'first' }], calls: [{ ...refund, ends: 'held' }], turns: [{ key: 'first', ends: ['awaiting_functions', 'approval'] }],
+}
+
+/** The first one is killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
 export const crashScripts: readonly CrashScript[] = [
-  readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, idempotentWrite, severalAtOnce, deniedCall, messageAndStop, expiringApproval,
+  readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, undecidedRefund, expiringApproval, idempotentWrite, severalAtOnce, deniedCall, messageAndStop,
 ]

@@ -1,5 +1,5 @@
 /* An honest record without an engine: the commits of one turn with a call that a person allowed, as the engine makes them. */
-import { randomIds as ids } from '../../core/ids'
+import { randomIds, type Ids } from '../../core/ids'
 import type { SignedDecision } from '../../core/approvals/approval'
 import { eventHash, type Execution, type ExecutionEvent } from '../../core/executions/execution'
 import type { Store } from '../../core/store/store'
@@ -25,7 +25,7 @@ export interface Recorded {
 }
 
 /** The commits of one turn from send to its end, one after the other: eight rows in the session's chain, one in the execution's. */
-export function* commitsOf(at = 1_000, sessionId?: string): Generator<Parameters<Store['commit']>[0], Recorded> {
+export function* commitsOf(at = 1_000, sessionId?: string, ids: Ids = randomIds): Generator<Parameters<Store['commit']>[0], Recorded> {
   const session_id = sessionId ?? ids.next('s')
   const [execution_id, turn_id, call_id, approval_id] = [ids.next('x'), ids.next('t'), ids.next('c'), ids.next('a')]
   const [payload, question, args, answer, result] = ['{}', 'Order 3 blue chairs', '{"sku":"blue"}', 'I order them.', '{"ok":true}'].map((text) => newContent(ids, text)) as [

@@ -5,7 +5,7 @@
  */
 const { writeSync } = require('node:fs')
 
-const leftOpenAfter = 10_000
+const leftOpenAfter = 30_000
 
 class ClosingLine {
   #counts = null

@@ -2,6 +2,7 @@
  * The end of a turn: whatever is open gets its one answer, questions are withdrawn, and messages that came too late get a turn of
  * their own, with the rights and limits of the first.
  */
+import { derivedId } from '../../ids'
 import { turnCreated, type Change } from '../../turn/changes'
 import type { InboxItem } from '../../turn/inbox'
 import type { Step } from '../../turn/next-step'
@@ -66,7 +67,7 @@ async function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn,
   let posted = 0
   for (const item of late) {
     if (item.kind !== 'message') continue
-    const moved = newInboxItem({ ...follower, inbox_posted: posted }, { kind: 'message', content: item.content }, { principal: item.principal, at: now }, engine)
+    const moved = newInboxItem({ ...follower, inbox_posted: posted }, { kind: 'message', content: item.content }, { principal: item.principal, at: now }, engine, derivedId('i', item.inbox_id))
     changes.push(folded(item, 'moved'), { type: 'inbox.posted', item: moved })
     posted += 1
   }

@@ -1,5 +1,6 @@
 /* What outsiders left for the turn: folded in at a commit of its worker. An item without its seal is refused and put on record. */
 import { seal, sealHolds } from '../../digest'
+import { derivedId } from '../../ids'
 import type { Change } from '../../turn/changes'
 import { inboxSealFacts, type InboxBody, type InboxItem } from '../../turn/inbox'
 import { messageSealFacts, type Message, type Turn, type TurnRow } from '../../turn/turn'
@@ -24,7 +25,7 @@ export function deliver(items: readonly InboxItem[], turn: Turn, engine: Engine)
       continue
     }
     const facts = {
-      message_id: messageIdOf(item), session_id: turn.session_id, turn_id: turn.turn_id, ordinal, step: 0, role: 'user' as const, content: item.content, reply: null,
+      message_id: derivedId('m', item.inbox_id), session_id: turn.session_id, turn_id: turn.turn_id, ordinal, step: 0, role: 'user' as const, content: item.content, reply: null,
       created_at: engine.clock.now(),
     }
     const message: Message = { ...facts, seal: seal(engine.sealKey, 'message', messageSealFacts(facts, turn.owner)) }
@@ -38,13 +39,10 @@ export function isGenuine(item: InboxItem, turn: Pick<TurnRow, 'owner'>, engine:
   return sealHolds(engine.sealKey, 'inbox', factsOf(item, turn), item.seal)
 }
 
-/** Of one item always the same, so that an item set back to unread is known to have been said before. */
-function messageIdOf(item: Pick<InboxItem, 'inbox_id'>): string {
-  return item.inbox_id.replace(/^i_/, 'm_')
-}
-
+/** Whether the message was said before, here or in the turn that followed: its id comes from its item, so that one set back to unread is known. */
 export function wasDelivered(item: InboxItem, turn: Pick<Turn, 'messages'>): boolean {
-  return turn.messages.some((message) => message.message_id === messageIdOf(item))
+  const ids = [derivedId('m', item.inbox_id), derivedId('m', derivedId('i', item.inbox_id))]
+  return turn.messages.some((message) => ids.includes(message.message_id))
 }
 
 export function folded(item: InboxItem, fate: Folded['fate']): Folded {
@@ -60,7 +58,10 @@ function factsOf(item: Pick<InboxItem, 'inbox_id' | 'turn_id' | 'seq' | 'princip
 }
 
 /** An item as it is posted to a turn. The turn's row says which place is next. */
-export function newInboxItem(turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'owner' | 'inbox_posted'>, body: InboxBody, from: { principal: string; at: number }, engine: Pick<Engine, 'ids' | 'sealKey'>): InboxItem {
-  const item = { inbox_id: engine.ids.next('i'), session_id: turn.session_id, turn_id: turn.turn_id, seq: turn.inbox_posted + 1, principal: from.principal, posted_at: from.at, ...body }
+export function newInboxItem(
+  turn: Pick<TurnRow, 'turn_id' | 'session_id' | 'owner' | 'inbox_posted'>, body: InboxBody, from: { principal: string; at: number },
+  engine: Pick<Engine, 'ids' | 'sealKey'>, inboxId = engine.ids.next('i'),
+): InboxItem {
+  const item = { inbox_id: inboxId, session_id: turn.session_id, turn_id: turn.turn_id, seq: turn.inbox_posted + 1, principal: from.principal, posted_at: from.at, ...body }
   return { ...item, seal: seal(engine.sealKey, 'inbox', factsOf(item, turn)) }
 }
