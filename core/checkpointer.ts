@@ -65,7 +65,8 @@ export function startCheckpointer(options: CheckpointerOptions): Checkpointer {
       return
     }
     if (inFile < inDatabase || inFile > inDatabase + 1) {
-      log.error({ in_database: inDatabase, in_file: inFile }, 'Checkpoints in the database and in the file do not agree; run "agent-harness audit verify"')
+      const fields = { in_database: inDatabase, in_file: inFile }
+      log.error(fields, 'Checkpoints in the database and in the file do not agree; run "agent-harness audit verify"')
     }
     inFile = Math.max(inDatabase, inFile)
   }

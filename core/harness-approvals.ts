@@ -8,7 +8,7 @@ import { operatorRole, type Caller } from './identity/principal'
 import type { Engine } from './engine/engine'
 import { argumentsOf, decisionSubject } from './engine/judge'
 import { newInboxItem } from './engine/steps/inbox'
-import { approvalView } from './harness-views'
+import { approvalView, shownId } from './harness-views'
 import type { HarnessParts } from './harness'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 
@@ -50,7 +50,7 @@ export async function getApproval(input: ParsedOf<'get_approval'>, caller: Calle
 async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {
   const approval = await engine.store.findApproval(approvalId)
   if (approval === null || !maySeeApproval(caller, approval)) {
-    throw new HarnessError('not_found', `There is no approval ${approvalId} that you may see. "agent-harness approvals list" shows those there are.`, { data: { approval_id: approvalId } })
+    throw new HarnessError('not_found', `There is no approval ${shownId(approvalId)} that you may see. "agent-harness approvals list" shows those there are.`, { data: { approval_id: approvalId } })
   }
   return approval
 }

@@ -8,7 +8,7 @@ import { newTurn } from './engine/new-turn'
 import { newInboxItem } from './engine/steps/inbox'
 import { proposedCall } from './engine/steps/call-model'
 import { waitWhileWorking, type HarnessParts } from './harness'
-import { approvalView, stateOf } from './harness-views'
+import { approvalView, quoted, shownId, stateOf } from './harness-views'
 import { checkGlob } from './policy/glob'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 import { turnCreated, type Change, type Session } from './turn/changes'
@@ -132,7 +132,7 @@ function mayTouch(caller: Caller, owner: string): boolean {
 }
 
 function notFound(kind: string, id: string): HarnessError {
-  return new HarnessError('not_found', `There is no ${kind} ${id} of yours. Check the id; ids of others look the same as ids that do not exist.`, { data: { id } })
+  return new HarnessError('not_found', `There is no ${kind} ${shownId(id)} of yours. Check the id; ids of others look the same as ids that do not exist.`, { data: { id } })
 }
 
 async function sessionFor(sessionId: string | undefined, facts: { title: string | null; at: number }, caller: Caller, engine: Engine): Promise<{ session: Session; isNew: boolean }> {
@@ -159,7 +159,7 @@ async function checkLiveTurns(caller: Caller, engine: Engine): Promise<void> {
 function agentOf(input: ParsedOf<'send'>, engine: Engine): string {
   const agent = input.agent ?? 'assistant'
   if (!engine.authority().agents.has(agent)) {
-    throw new HarnessError('invalid_input', `There is no agent ${JSON.stringify(agent)}. Known agents: ${[...engine.authority().agents.keys()].join(', ')}.`)
+    throw new HarnessError('invalid_input', `There is no agent ${quoted(agent)}. Known agents: ${[...engine.authority().agents.keys()].join(', ')}.`)
   }
   return agent
 }
@@ -169,13 +169,14 @@ function frozenSpec(input: ParsedOf<'send'>, engine: Engine): TurnSpec {
   const refuse = (what: string): never => {
     throw new HarnessError('invalid_input', `send: ${what}`)
   }
-  if (input.provider !== undefined && input.provider !== engine.model.provider) refuse(`provider ${JSON.stringify(input.provider)} is not available; the one there is is ${engine.model.provider}.`)
+  if (input.provider !== undefined && input.provider !== engine.model.provider) refuse(`provider ${quoted(input.provider)} is not available; the one there is is ${engine.model.provider}.`)
   if (options.output?.type === 'json') refuse('output of type json is not available in this version; ask for text.')
   if (options.functions?.expose === 'agent_trigger') refuse('expose agent_trigger is not available in this version; functions are offered natively.')
   const given = options.functions
   const functions = given === null || given === undefined ? null : { allow: given.allow ?? [], deny: given.deny ?? [] }
   for (const glob of [...(functions?.allow ?? []), ...(functions?.deny ?? [])]) checkGlob(glob)
   const agent = engine.authority().agents.get(agentOf(input, engine))
+  checkSize(JSON.stringify(options.metadata ?? null), 'metadata', engine)
   return {
     model: input.model ?? null, system_prompt: options.system_prompt ?? null, system_prompt_strategy: options.system_prompt_strategy ?? 'enrich',
     mode: options.mode ?? 'agent', functions, max_turns: options.max_turns ?? agent?.max_turns ?? 16, thinking_level: options.thinking_level ?? agent?.thinking_level ?? null,
@@ -193,7 +194,7 @@ function messageText(input: ParsedOf<'send'>, engine: Engine): string {
 function checkSize(text: string, what: string, engine: Engine): void {
   const bytes = Buffer.byteLength(text)
   const most = engine.authority().limits.message_bytes
-  if (bytes > most) throw new HarnessError('too_large', `The ${what} has ${String(bytes)} bytes; the most is ${String(most)} (limits.message in harness.yaml). Nothing was stored.`)
+  if (bytes > most) throw new HarnessError('too_large', `The size of the ${what} is ${String(bytes)} bytes; the most is ${String(most)} (limits.message in harness.yaml). Nothing was stored.`)
 }
 
 function newExecution(facts: { intent: string; payload: Json; session_id: string; turn_id: string; at: number }, caller: Caller, engine: Engine): Execution {
@@ -220,12 +221,12 @@ async function idempotency(request: { operation: string; key: string | undefined
   const request_hash = digestOf(operation, request.request)
   const found = await engine.store.findIdempotency(caller.principal.id, operation, key, now)
   if (found !== null && found.request_hash !== request_hash) {
-    throw new HarnessError('conflict', `The idempotency key ${JSON.stringify(key)} was used for another request. Use a new key for a new request.`, { data: { final: true } })
+    throw new HarnessError('conflict', `The idempotency key ${quoted(key)} was used for another request. Use a new key for a new request.`, { data: { final: true } })
   }
   const sealed = { principal: caller.principal.id, operation, key, request_hash }
   const [given = null, answered = null] = found?.response.split(/ (.*)/s) ?? []
   if (found !== null && !sealHolds(engine.sealKey, 'answer', { ...sealed, answered }, given)) {
-    const text = `The answer kept under the idempotency key ${JSON.stringify(key)} was altered outside the harness. Run "agent-harness audit verify", and use a new key.`
+    const text = `The answer kept under the idempotency key ${quoted(key)} was altered outside the harness. Run "agent-harness audit verify", and use a new key.`
     throw new HarnessError('conflict', text, { data: { final: true } })
   }
   return {

@@ -28,6 +28,16 @@ function seedStatus(turn: TurnRow): TurnView['status'] {
   return turn.status === 'waiting_approval' ? 'awaiting_functions' : turn.status
 }
 
+/** An id that somebody gave, in a sentence: what could change a screen is written out. */
+export function shownId(id: string): string {
+  return /^[\x21-\x7e]+$/.test(id) ? id : quoted(id)
+}
+
+/** In quotes, and in printable ASCII. */
+export function quoted(text: string): string {
+  return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
 export function approvalView(approval: Approval): ApprovalView {
   const { approval_id, status, session_id, turn_id, function_id, approver_roles, created_at, expires_at, decided } = approval
   return {

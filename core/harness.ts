@@ -5,6 +5,7 @@
 import type { z } from 'zod'
 import type { AuditReport } from './audit/report'
 import { HarnessError } from './errors'
+import { jsonProblem } from './json'
 import { maySee, type Caller } from './identity/principal'
 import { layersOf, type Engine } from './engine/engine'
 import { decideApproval, getApproval, listApprovals } from './harness-approvals'
@@ -59,10 +60,16 @@ async function invoke<Name extends OperationName>(name: Name, call: { input: unk
   if (!principal.scopes.includes(operation.scope)) {
     throw new HarnessError('forbidden', `${name} needs the scope ${operation.scope}, which ${principal.id} does not have here.`)
   }
+  // before the schema, which passes over some keys in silence and does not get to the end of a value without one
+  const problem = jsonProblem(call.input ?? null, inputLimits)
+  if (problem !== null) throw new HarnessError('invalid_input', `${name}: the input ${problem}.`)
   const parsed = operation.input.safeParse(call.input)
   if (!parsed.success) throw new HarnessError('invalid_input', `${name}: ${problemOf(parsed.error)}`)
   return (handlers[name] as Handler<Name>)(parsed.data as ParsedOf<Name>, call.caller, call.parts, call.signal)
 }
+
+/** How large a text may be is for its operation to say. */
+const inputLimits = { bytes: Infinity, depth: 128 }
 
 function problemOf(error: z.ZodError): string {
   const issue = error.issues[0]

@@ -19,12 +19,13 @@ function place(): Place | null {
   }
 }
 
-/** Start time in ticks since boot; null when there is no such process. */
+/** Start time in ticks since boot; null when there is no such process, or only one that is dead and not yet collected by its parent. */
 function startTicks(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${String(pid)}/stat`, 'utf8')
     // the program's name may hold blanks and brackets; what follows its last bracket does not
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null
+    const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return state === 'Z' ? null : (rest[18] ?? null)
   } catch {
     return null
   }

@@ -24,7 +24,7 @@ export type RecordedChange = Recorded<Change>
 
 export type ObjectKind = 'session' | 'turn' | 'call' | 'approval' | 'message' | 'inbox'
 
-/** Statuses, reasons, digests and ids of texts; the columns of the same names. */
+/** Statuses, reasons, epochs, digests and ids of texts; the columns of the same names. */
 export type Facts = Readonly<Record<string, string | null>>
 
 export interface FoldedObject {
@@ -40,11 +40,14 @@ export type FoldState = Map<string, FoldedObject>
 export function parseChanges(text: string): readonly RecordedChange[] | null {
   try {
     const value: unknown = JSON.parse(text)
-    const whole = Array.isArray(value) && value.every((item) => typeof item === 'object' && item !== null && 'type' in item && typeof item.type === 'string')
-    return whole ? (value as RecordedChange[]) : null
+    return Array.isArray(value) && value.every(hasType) ? (value as RecordedChange[]) : null
   } catch {
     return null
   }
+}
+
+function hasType(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string'
 }
 
 /** Moves `state` by the changes of one row. Answers, for each change that cannot follow what came before, a sentence that says so. */
@@ -77,10 +80,13 @@ export function differences(state: FoldState, rows: readonly FoldedObject[]): re
 
 function differencesOf(object: FoldedObject | undefined, row: FoldedObject): Difference[] {
   const { kind, id } = row
-  if (object?.kind !== kind) return [{ kind: 'state_unrecorded', id, text: `The ${kind} ${id} is in the database, but not on record: its row was made by hand.` }]
+  if (object?.kind !== kind) {
+    return [{ kind: 'state_unrecorded', id, text: `The ${kind} ${id} is in the database, but not on record: its row was made by hand.` }]
+  }
   return Object.keys(object.facts).flatMap((name): Difference[] => {
     const [recorded, found] = [object.facts[name] ?? null, row.facts[name] ?? null]
-    return recorded === found ? [] : [{ kind: 'state_differs', id, text: `The ${kind} ${id} has ${name} ${shown(found)}; the record says ${shown(recorded)}.` }]
+    if (recorded === found) return []
+    return [{ kind: 'state_differs', id, text: `The ${kind} ${id} has ${name} ${shown(found)}; the record says ${shown(recorded)}.` }]
   })
 }
 
@@ -101,51 +107,54 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
   }
   const moveCall = (moved: { readonly call_id: string; readonly from: string }, to: string, facts: Facts): string | null =>
     move('call', moved.call_id, ({ status }) => status === moved.from && isCallMove(moved.from, to), { status: to, ...facts })
-  const isRunning = (facts: Facts): boolean => facts['status'] === 'running'
-  const isPending = (facts: Facts): boolean => facts['status'] === 'pending'
 
   switch (change.type) {
     case 'session.created':
-      return make('session', change.session.session_id, { owner: change.session.owner, title: change.session.title?.content_id ?? null })
+      return make('session', change.session.session_id, { owner: change.session.owner, title: idOf(change.session.title) })
     case 'turn.created':
-      return make('turn', change.turn.turn_id, { status: change.turn.status, reason: null, spec: change.turn.spec_content.content_id, result: null })
+      return make('turn', change.turn.turn_id, {
+        status: change.turn.status, reason: null, spec: idOf(change.turn.spec_content), result: null, lease_epoch: '0',
+      })
     case 'turn.claimed':
-      return move('turn', change.turn_id, ({ status }) => isUnfinished(status), { status: 'running' })
+      return move('turn', change.turn_id, ({ status, lease_epoch }) => isUnfinished(status) && Number(lease_epoch) === change.epoch - 1, {
+        status: 'running', lease_epoch: String(change.epoch),
+      })
     case 'turn.parked':
       return move('turn', change.turn_id, isRunning, { status: 'awaiting_functions' })
     case 'turn.released':
       return move('turn', change.turn_id, () => true, {})
     case 'turn.finished':
-      return move('turn', change.turn_id, isRunning, { status: change.status, reason: change.reason, result: change.result?.content_id ?? null })
+      return move('turn', change.turn_id, isRunning, { status: change.status, reason: change.reason, result: idOf(change.result) })
     case 'message.appended':
-      return make('message', change.message.message_id, { content: change.message.content.content_id })
+      return make('message', change.message.message_id, { content: idOf(change.message.content) })
     case 'call.proposed': {
       const { call } = change
-      const facts = { status: call.status, reason: null, function_digest: null, approval_id: null, arguments: call.arguments.content_id, result: null, late_result: null }
-      return make('call', call.call_id, facts)
+      return make('call', call.call_id, {
+        status: call.status, reason: null, function_digest: null, approval_id: null, arguments: idOf(call.arguments), started_epoch: null,
+        result: null, late_result: null,
+      })
     }
     case 'call.judged': {
       const { reason, function_digest, approval_id, result } = change
-      return moveCall(change, change.to, { reason, function_digest, approval_id, result: result?.content_id ?? null })
+      return moveCall(change, change.to, { reason, function_digest, approval_id, result: idOf(result) })
     }
     case 'call.started':
-      return moveCall(change, 'started', {})
+      return moveCall(change, 'started', { started_epoch: String(change.epoch) })
     case 'call.settled':
-      return moveCall(change, change.to, { reason: change.reason, result: change.result.content_id })
+      return moveCall(change, change.to, { reason: change.reason, result: idOf(change.result) })
     case 'call.late':
-      return move('call', change.call_id, ({ status, late_result }) => (status === 'interrupted' || status === 'started') && late_result === null, { late_result: change.result.content_id })
+      return move('call', change.call_id, isOutcomeUnknown, { late_result: idOf(change.result) })
     case 'approval.opened': {
-      const { approval } = change
-      const { status, function_digest, approval_digest } = approval
-      return make('approval', approval.approval_id, { status, function_digest, approval_digest, decided: decidedFact(approval.decided), decided_by: approval.decided?.approver ?? null })
+      const { approval_id, status, function_digest, approval_digest, decided } = change.approval
+      return make('approval', approval_id, { status, function_digest, approval_digest, ...decidedFacts(decided) })
     }
     case 'approval.decided':
-      return move('approval', change.approval_id, isPending, { status: change.status, decided: decidedFact(change.decided), decided_by: change.decided.approver })
+      return move('approval', change.approval_id, isPending, { status: change.status, ...decidedFacts(change.decided) })
     case 'approval.closed':
       return move('approval', change.approval_id, isPending, { status: change.status })
     case 'inbox.posted': {
       const { item } = change
-      return make('inbox', item.inbox_id, { fate: null, content: item.kind === 'message' ? item.content.content_id : null })
+      return make('inbox', item.inbox_id, { fate: null, content: item.kind === 'message' ? idOf(item.content) : null })
     }
     case 'inbox.folded':
       return move('inbox', change.inbox_id, ({ fate }) => fate === null, { fate: change.fate })
@@ -160,6 +169,17 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
     default:
       return `There is no change ${JSON.stringify((change as { readonly type: string }).type)}.`
   }
+}
+
+const isRunning = (facts: Facts): boolean => facts['status'] === 'running'
+const isPending = (facts: Facts): boolean => facts['status'] === 'pending'
+/** Given up, or about to be by the next worker. */
+const isOutcomeUnknown = ({ status, late_result }: Facts): boolean => (status === 'interrupted' || status === 'started') && late_result === null
+
+const idOf = (text: TextRef | null): string | null => text?.content_id ?? null
+
+function decidedFacts(decided: { readonly approver: string } | null): Facts {
+  return { decided: decidedFact(decided), decided_by: decided?.approver ?? null }
 }
 
 /** Canonical, so that it does not matter how a row spells it. */

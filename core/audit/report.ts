@@ -64,7 +64,8 @@ export function newFindings(): Findings {
   let more = 0
   return {
     add(kind, text, where = {}) {
-      if (problems.length < mostProblems) problems.push({ kind, chain: where.chain ?? null, seq: where.seq ?? null, object: where.object ?? null, text })
+      const { chain = null, seq = null, object = null } = where
+      if (problems.length < mostProblems) problems.push({ kind, chain, seq, object, text })
       else more += 1
     },
     couldNotTell(why) {

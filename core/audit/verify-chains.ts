@@ -47,7 +47,8 @@ export async function verifyChains(input: ChainsInput): Promise<VerifiedChains> 
   const rowsOfObjects = objectRows(input)
   const heads = cursor(reads.chainHeads(), (head) => head.chain)
   const headAlone = ({ chain, seq }: StoredHead): void => {
-    findings.add('head_differs', `The list of chains has ${chain} with ${seq} rows, but the record has none of them.`, { chain, object: objectOf(chain) })
+    const text = `The list of chains has ${chain} with ${seq} rows, but the record has none of them.`
+    findings.add('head_differs', text, { chain, object: objectOf(chain) })
   }
   const counts = { rows: 0, chains: 0, erased_texts: 0, unsealed_rows: 0 }
   const close = async (open: OpenChain): Promise<void> => {
@@ -78,8 +79,9 @@ function verifyLink(open: OpenChain, row: AuditRow, findings: Findings): void {
   const { chain, seq } = row
   const where = { chain, seq, object: objectOf(chain) }
   if (seq !== open.seq + 1) {
-    const missing = seq > open.seq + 2 ? `Rows ${open.seq + 1} to ${seq - 1} of chain ${chain} are gone.` : `Row ${open.seq + 1} of chain ${chain} is gone.`
-    findings.add('row_missing', missing, { ...where, seq: open.seq + 1 })
+    const from = open.seq + 1
+    const text = seq > from + 1 ? `Rows ${from} to ${seq - 1} of chain ${chain} are gone.` : `Row ${from} of chain ${chain} is gone.`
+    findings.add('row_missing', text, { ...where, seq: from })
   } else if (row.prev_hash !== open.hash) {
     findings.add('row_order', `Row ${seq} of chain ${chain} does not link to the row before it.`, where)
   }
@@ -95,11 +97,13 @@ function verifyHead({ chain, head, seq, hash }: OpenChain, { sealed, findings }:
     findings.add('head_differs', `Chain ${chain} has rows, but is not in the list of chains.`, where)
     return
   }
-  if (head.seq !== seq || head.hash !== hash) findings.add('head_differs', `The list of chains says that ${chain} ends with row ${head.seq}; its last row, ${seq}, is another one.`, where)
+  if (head.seq !== seq || head.hash !== hash) {
+    findings.add('head_differs', `The list of chains says that ${chain} ends with row ${head.seq}; its last row, ${seq}, is another one.`, where)
+  }
   const signed = sealed.get(chain) ?? 0
   if (head.checkpointed_seq !== signed) {
-    const text = `The list of chains says that ${chain} is in checkpoints up to row ${head.checkpointed_seq}; it is up to row ${signed}. Rows would have been left unsigned.`
-    findings.add('head_differs', text, where)
+    const claimed = `The list of chains says that ${chain} is in checkpoints up to row ${head.checkpointed_seq}`
+    findings.add('head_differs', `${claimed}; it is up to row ${signed}. Rows would have been left unsigned.`, where)
   }
 }
 
@@ -130,8 +134,9 @@ async function verifyChanges(open: OpenChain, row: AuditRow, { reads, findings }
     if (isTrue && text.text !== null) return false
     open.settledTexts.add(content_id)
     if (isTrue) return true
-    if (text === null) findings.add('text_missing', `The text ${content_id} of row ${row.seq} of chain ${row.chain} is not in the database.`, { ...where, object: content_id })
-    else findings.add('text_differs', `The text ${content_id} was changed: it does not give the digest in row ${row.seq} of chain ${row.chain}.`, { ...where, object: content_id })
+    const place = `row ${row.seq} of chain ${row.chain}`
+    if (text === null) findings.add('text_missing', `The text ${content_id} of ${place} is not in the database.`, { ...where, object: content_id })
+    else findings.add('text_differs', `The text ${content_id} was changed: it does not give its digest in ${place}.`, { ...where, object: content_id })
     return false
   }).length
 }
@@ -163,14 +168,14 @@ interface ObjectRows {
 function objectRows({ reads, findings }: ChainsInput): ObjectRows {
   const executions = cursor(reads.executions(), (execution) => execution.execution_id)
   const sessions = cursor(reads.sessions(), (session) => session)
+  const alone = 'is in the database, but not on record: it was made by hand, or its record was removed.'
   let seen = 0
   const executionAlone = ({ execution_id }: StoredExecution): void => {
-    findings.add('execution_unrecorded', `The execution ${execution_id} is in the database, but not on record: it was made by hand, or its record was removed.`, {
-      chain: `execution:${execution_id}`, object: execution_id,
-    })
+    const text = `The execution ${execution_id} ${alone}`
+    findings.add('execution_unrecorded', text, { chain: `execution:${execution_id}`, object: execution_id })
   }
   const sessionAlone = (id: string): void => {
-    findings.add('state_unrecorded', `The session ${id} is in the database, but not on record: its row was made by hand, or its record was removed.`, { chain: `session:${id}`, object: id })
+    findings.add('state_unrecorded', `The session ${id} ${alone}`, { chain: `session:${id}`, object: id })
   }
   const verifySession = async (id: string, { chain, state }: OpenChain): Promise<void> => {
     await sessions.seek(id, sessionAlone)
@@ -206,7 +211,7 @@ function verifyExecution({ chain, seq, execution }: OpenChain, id: string, store
     return
   }
   const other = Object.entries(execution).flatMap(([name, recorded]) => (isSame(recorded, stored[name as keyof StoredExecution]) ? [] : [name]))
-  if (other.length > 0) findings.add('execution_differs', `The execution ${id} is not as recorded: ${other.join(', ')} ${other.length > 1 ? 'differ' : 'differs'}.`, where)
+  if (other.length > 0) findings.add('execution_differs', `The execution ${id} has another ${other.join(', ')} than the record says.`, where)
   const { source, actor, intent, constraints } = stored
   if (eventHash({ source, actor, intent, constraints }, { ...stored.payload, salt: '', text: null }) !== stored.event_hash) {
     findings.add('execution_differs', `The execution ${id} does not give its event hash.`, where)

@@ -31,9 +31,10 @@ export async function verifyCheckpoints(input: CheckpointsInput): Promise<Verifi
     const expected = roots.map((root) => nextRoot(root, number, checkpoint.heads))
     const continues = number !== next || expected.includes(checkpoint.root)
     const isSigned = publicKey === null || checkpointSignatureHolds(checkpoint, publicKey)
-    if (number !== next) findings.add('checkpoint_removed', `${range('Checkpoint', next, number - 1)} missing in the database.`, { object: String(next) })
-    if (!continues) findings.add('checkpoint_changed', `Checkpoint ${number} in the database does not continue the one before, or its heads were changed.`, { object })
-    if (!isSigned) findings.add('checkpoint_forged', `Checkpoint ${number} in the database is not signed with the key of this home.`, { object })
+    const checkpointText = `Checkpoint ${number} in the database`
+    if (number !== next) findings.add('checkpoint_removed', `${checkpoints(next, number - 1)} missing in the database.`, { object: String(next) })
+    if (!continues) findings.add('checkpoint_changed', `${checkpointText} does not continue the one before, or its heads were changed.`, { object })
+    if (!isSigned) findings.add('checkpoint_forged', `${checkpointText} is not signed with the key of this home.`, { object })
     // a forged one accuses nobody; the true one in the file does
     await heads.follow(checkpoint, continues && isSigned)
     await file.compare(checkpoint)
@@ -63,7 +64,8 @@ function headVerifier({ reads, findings }: CheckpointsInput): HeadVerifier {
     const where = { chain, seq: Math.min(from, seq), object: objectOf(chain) }
     const known = from === 1 ? 'no earlier checkpoint has it' : `up to row ${from - 1} it is as signed before`
     if (found !== null) {
-      findings.add('rows_replaced', `${rows} of chain ${chain} was changed, removed or swapped: checkpoint ${number} fixed another row ${seq}; ${known}.`, where)
+      const text = `${rows} of chain ${chain} was changed, removed or swapped: checkpoint ${number} fixed another row ${seq}; ${known}.`
+      findings.add('rows_replaced', text, where)
     } else if ((await reads.hashesAt([{ chain, seq: 1 }]))[0] === null) {
       findings.add('chain_removed', `Chain ${chain} is gone; checkpoint ${number} fixed ${seq} row${seq === 1 ? '' : 's'} of it.`, where)
     } else {
@@ -148,13 +150,15 @@ function fileVerifier(input: CheckpointsInput, verifyHeads: (checkpoint: Checkpo
         take(line)
       }
       if (isEmpty) {
-        if (last > 0) findings.couldNotTell('The file of checkpoints (checkpoints.jsonl) is not there or empty, so the database was compared with nothing outside it.')
+        const why = 'The file of checkpoints (checkpoints.jsonl) is not there or empty, so the database was compared with nothing outside it.'
+        if (last > 0) findings.couldNotTell(why)
         return
       }
       // the last one may be on its way: it is written to the database first
       missing.delete(last)
       for (const [first, end] of rangesOf(missing)) {
-        findings.add('checkpoint_not_in_file', `${range('Checkpoint', first, end)} missing in the file: it was shortened or changed.`, { object: String(first) })
+        const text = `${checkpoints(first, end)} missing in the file: it was shortened or changed.`
+        findings.add('checkpoint_not_in_file', text, { object: String(first) })
       }
     },
   }
@@ -196,7 +200,7 @@ export function objectOf(chain: string): string | null {
   return colon < 0 ? null : chain.slice(colon + 1)
 }
 
-const range = (name: string, first: number, last: number): string => (first >= last ? `${name} ${first} is` : `${name}s ${first} to ${last} are`)
+const checkpoints = (first: number, last: number): string => (first >= last ? `Checkpoint ${first} is` : `Checkpoints ${first} to ${last} are`)
 
 function* rangesOf(numbers: ReadonlySet<number>): Iterable<readonly [first: number, last: number]> {
   let open: [number, number] | null = null

@@ -64,16 +64,19 @@ export interface VerifyInput {
   readonly laterCheckpoint: (number: number) => Promise<Checkpoint | null>
 }
 
+const withoutKey = 'The public key of the checkpoints (checkpoint.pub) is not there or unreadable, so their signatures were not checked.'
+const withoutCheckpoint = 'There is no checkpoint yet, so nothing shows whether the record was made anew from its beginning.'
+
 /** What is true of the record. Throws only what reading throws. */
 export async function verifyAudit(input: VerifyInput): Promise<AuditReport> {
   const findings = newFindings()
   const publicKey = keyOf(input.publicKey)
-  if (publicKey === null) findings.couldNotTell('The public key of the checkpoints (checkpoint.pub) is not there or unreadable, so their signatures were not checked.')
+  if (publicKey === null) findings.couldNotTell(withoutKey)
 
   const { sealed, checkpoints } = await verifyCheckpoints({ ...input, publicKey, findings })
   const chains = await verifyChains({ reads: input.reads, sealed, findings })
 
-  if (chains.rows > 0 && checkpoints === 0) findings.couldNotTell('There is no checkpoint yet, so nothing shows whether the record was made anew from its beginning.')
+  if (chains.rows > 0 && checkpoints === 0) findings.couldNotTell(withoutCheckpoint)
   return findings.report({ ...chains, checkpoints })
 }
 

@@ -56,7 +56,8 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
         }
         continue // something may have come in meanwhile: plan again
       }
-      if (!run.mayGoOn()) return giveUp(turn, run, engine)
+      // aborted without a stop in the inbox: whoever aborted it wants it back
+      if (!run.mayGoOn() || run.signal.aborted) return giveUp(turn, run, engine)
     }
     const result = await perform(step, turn, engine, run.signal)
     pending = [...pending, ...result.changes]

@@ -21,7 +21,8 @@ export function hintScheduler(onHint: (listener: () => void) => () => void): Sch
     wait(atMostMs) {
       if (missed) {
         missed = false
-        return Promise.resolve()
+        // behind what else waits in this process: a worker that is woken again and again starves nobody
+        return new Promise((resolve) => setImmediate(resolve))
       }
       return new Promise((resolve) => {
         const done = (): void => {

@@ -176,7 +176,9 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
 
   async function look(): Promise<void> {
     if (!working) await takePlace()
-    if (!working) return
+    // after a long sleep of this process: first see whether the place is still its own
+    else if (clock.monotonic() >= heldUntil) await beat()
+    if (!mayGoOn()) return
     await hearStops()
     try {
       await startStopped()
@@ -215,7 +217,12 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
       await Promise.all([...running.values()].map((run) => run.done))
       clearInterval(beating)
       scheduler.close()
-      if (working) await store.releaseWorker(me.worker_id)
+      try {
+        if (working) await store.releaseWorker(me.worker_id)
+      } catch (error) {
+        // nothing may stay open for that: it is free when the lease is over
+        log.warn({ worker: me.worker_id, error: toHarnessError(error).message }, 'the place could not be given up')
+      }
       working = false
     },
   }

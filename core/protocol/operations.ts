@@ -36,10 +36,10 @@ export type State = (typeof states)[number]
 const waitSeconds = z.number().min(0).max(45).optional().describe('How long to wait for the end, in seconds. Default 0, most 45.')
 
 const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
-const messageInput = z.union([
-  z.string(),
-  z.looseObject({ role: z.literal('user'), content: z.array(textBlock).min(1), timestamp: z.number().int().optional() }),
-])
+const messageInput = z.union(
+  [z.string(), z.looseObject({ role: z.literal('user'), content: z.array(textBlock).min(1), timestamp: z.number().int().optional() })],
+  { error: 'must be a text, or {"role": "user", "content": [{"type": "text", "text": …}]}' },
+)
 
 const globs = z.strictObject({ allow: z.array(z.string()).max(200).optional(), deny: z.array(z.string()).max(200).optional(), expose: z.enum(['native', 'agent_trigger']).optional() })
 
@@ -125,8 +125,8 @@ export const operations = {
     input: z.strictObject({
       message: messageInput,
       model: z.string().min(1).max(256).optional(),
-      provider: z.string().optional(),
-      agent: z.string().optional(),
+      provider: z.string().max(128).optional(),
+      agent: z.string().max(128).optional(),
       session_id: id.optional(),
       session: z.strictObject({ title: z.string().max(512).optional(), metadata: json.optional() }).nullable().optional(),
       options: turnOptions.nullable().optional(),
@@ -213,7 +213,7 @@ export const operations = {
     input: z.strictObject({
       approval_id: id,
       decision: z.enum(['approve', 'reject']),
-      approver: z.string(),
+      approver: z.string().regex(/^[a-z0-9._-]{1,64}$/, { error: 'is no name of an approver' }),
       reason: z.string().max(2_000).nullable(),
       decided_at: z.number().int(),
       channel: z.enum(['command_line']),

@@ -1,9 +1,9 @@
 /* What verifying reads, in one view of the database. Values that somebody put in by hand may be anything; none makes a read fail. */
-import type { AuditReads, StoredExecution } from '../audit/verify'
+import type { AuditReads, StoredExecution, StoredText } from '../audit/verify'
 import type { Checkpoint } from '../audit/checkpoint'
-import { decidedFact, type Facts, type FoldedObject, type ObjectKind } from '../audit/fold'
+import { decidedFact, type FoldedObject, type ObjectKind } from '../audit/fold'
 import { toAuditRow, toCheckpoint, toExecution } from './rows'
-import { sql, streamLimit, type Connection, type Row, type Statement } from './sql'
+import { sql, streamLimit, type Connection, type Row, type SqlValue, type Statement } from './sql'
 
 /** Most rows of a kind that are told of what belongs to nothing. */
 const mostStrays = 100
@@ -51,7 +51,8 @@ export function auditReads(connection: Pick<Connection, 'query' | 'queryAll' | '
       const hashes: (string | null)[] = []
       for (let from = 0; from < places.length; from += streamLimit) {
         const part = places.slice(from, from + streamLimit)
-        const found = await connection.queryAll(part.map(({ chain, seq }) => sql('SELECT hash FROM audit_events WHERE chain = ? AND seq = ?', [chain, seq])))
+        const statements = part.map(({ chain, seq }) => sql('SELECT hash FROM audit_events WHERE chain = ? AND seq = ?', [chain, seq]))
+        const found = await connection.queryAll(statements)
         for (const [row] of found) hashes.push(row === undefined ? null : String(row['hash']))
         await breathe()
       }
@@ -59,9 +60,7 @@ export function auditReads(connection: Pick<Connection, 'query' | 'queryAll' | '
     },
     async textsOf(contentIds) {
       const found = await connection.queryAll(contentIds.map((id) => sql('SELECT * FROM contents WHERE content_id = ?', [id])))
-      return found.map(([row]) =>
-        row === undefined ? null : { content_id: String(row['content_id']), digest: String(row['digest']), salt: String(row['salt']), text: textOrNull(row['text']) },
-      )
+      return found.map(([row]) => (row === undefined ? null : storedText(row)))
     },
     async *executions() {
       const page = (after: Row | null): Statement =>
@@ -73,7 +72,8 @@ export function auditReads(connection: Pick<Connection, 'query' | 'queryAll' | '
       for await (const row of connection.stream(page)) yield storedExecution(row)
     },
     async *sessions() {
-      const page = (after: Row | null): Statement => sql(`SELECT session_id FROM sessions WHERE session_id > ? ORDER BY session_id ${limit}`, [after?.['session_id'] ?? ''])
+      const page = (after: Row | null): Statement =>
+        sql(`SELECT session_id FROM sessions WHERE session_id > ? ORDER BY session_id ${limit}`, [after?.['session_id'] ?? ''])
       for await (const row of connection.stream(page)) yield String(row['session_id'])
     },
     async objectsOf(sessionId) {
@@ -96,10 +96,10 @@ const objectTables = { turn: 'turns', call: 'calls', approval: 'approval_request
 /** The objects of one session: an id, and the columns that the record folds to. */
 const objectQueries: readonly (readonly [kind: ObjectKind, text: string])[] = [
   ['session', 'SELECT session_id AS id, owner, title FROM sessions WHERE session_id = ?'],
-  ['turn', 'SELECT turn_id AS id, status, reason, spec, result FROM turns WHERE session_id = ?'],
+  ['turn', 'SELECT turn_id AS id, status, reason, spec, result, lease_epoch FROM turns WHERE session_id = ?'],
   [
     'call',
-    `SELECT c.call_id AS id, c.status, c.reason, c.function_digest, c.approval_id, c.arguments, c.result, c.late_result
+    `SELECT c.call_id AS id, c.status, c.reason, c.function_digest, c.approval_id, c.arguments, c.started_epoch, c.result, c.late_result
      FROM turns t JOIN calls c ON c.turn_id = t.turn_id WHERE t.session_id = ?`,
   ],
   [
@@ -122,18 +122,25 @@ const strayQueries: readonly (readonly [kind: ObjectKind, text: string])[] = [
   ['inbox', `SELECT inbox_id AS id ${withoutTurn('inbox')}`],
 ]
 
-const textOrNull = (value: unknown): string | null => (value === null || value === undefined ? null : String(value as string | number))
+const textOrNull = (value: SqlValue | undefined): string | null => (value === null || value === undefined ? null : String(value))
 
-function storedObject(kind: ObjectKind, { id, ...columns }: Row): FoldedObject {
-  const facts: Facts = Object.fromEntries(Object.entries(columns).map(([name, value]) => [name, name === 'decided' ? decidedColumn(value) : textOrNull(value)]))
-  return { kind, id: String(id), facts }
+function storedText(row: Row): StoredText {
+  return { content_id: String(row['content_id']), digest: String(row['digest']), salt: String(row['salt']), text: textOrNull(row['text']) }
 }
 
-function decidedColumn(value: unknown): string | null {
+function storedObject(kind: ObjectKind, { id, ...columns }: Row): FoldedObject {
+  const facts: [string, string | null][] = Object.entries(columns).map(([name, value]) => {
+    const text = textOrNull(value)
+    return [name, name === 'decided' && text !== null ? decidedColumn(text) : text]
+  })
+  return { kind, id: String(id), facts: Object.fromEntries(facts) }
+}
+
+function decidedColumn(text: string): string | null {
   try {
-    return value === null ? null : decidedFact(JSON.parse(String(value as string)))
+    return decidedFact(JSON.parse(text))
   } catch {
-    return String(value as string)
+    return text
   }
 }
 

@@ -56,7 +56,9 @@ export function nextStep(turn: Turn, now: number, traits: TraitsOf): Step {
   }
 
   if (turn.kind === 'function') return finishFunctionTurn(turn)
-  if (turn.inbox.length > 0) return { kind: 'deliver', items: turn.inbox }
+  // one that may ask its model no more leaves what came late to the turn that follows; what it began with it always takes
+  const isSpent = turn.rounds > 0 && turn.rounds >= turn.spec.max_turns
+  if (turn.inbox.length > 0 && !isSpent) return { kind: 'deliver', items: turn.inbox }
   const last = turn.messages.at(-1)
   if (last?.role === 'assistant' && last.turn_id === turn.turn_id && last.reply?.calls === 0) {
     return last.reply.stop_reason === 'length'

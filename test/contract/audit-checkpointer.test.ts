@@ -5,21 +5,19 @@ import { checkpointSignatureHolds, type Checkpoint } from '../../core/audit/chec
 import { startCheckpointer, type Checkpointer, type CheckpointerOptions } from '../../core/checkpointer'
 import type { Clock } from '../../core/clock'
 import { silentLog } from '../../core/log'
+import { sql } from '../../core/store/sql'
 import type { Store } from '../../core/store/store'
 import { recordTurn } from '../support/record'
 import { openTestStore, testHome, type TestHome, type TestStore } from '../support/store'
 import { tamper } from '../support/tamper'
-
-const started: Checkpointer[] = []
-
-// before the store closes: hooks run in the order of their files
-beforeEach(() => { started.length = 0 })
 
 interface Scene extends TestStore {
   readonly home: TestHome
   readonly clock: Clock & { time: number }
   readonly errors: string[]
   start(more?: Partial<CheckpointerOptions>): Checkpointer
+  /** Started, its first look over: on an empty database that makes nothing. */
+  idle(more?: Partial<CheckpointerOptions>): Promise<Checkpointer>
 }
 
 async function openScene(): Promise<Scene> {
@@ -28,11 +26,12 @@ async function openScene(): Promise<Scene> {
   const clock = { time: 1_000_000, now: () => clock.time, monotonic: () => clock.time }
   const errors: string[] = []
   const log = { ...silentLog, error: (_fields: unknown, message: string) => { errors.push(message) } }
+  const start: Scene['start'] = (more = {}) => startCheckpointer({ store: opened.store, home, clock, log, lookEveryMs: 3_600_000, ...more })
   return {
-    ...opened, home, clock, errors,
-    start: (more = {}) => {
-      const checkpointer = startCheckpointer({ store: opened.store, home, clock, log, lookEveryMs: 3_600_000, ...more })
-      started.push(checkpointer)
+    ...opened, home, clock, errors, start,
+    async idle(more) {
+      const checkpointer = start(more)
+      await checkpointer.checkpointNow()
       return checkpointer
     },
   }
@@ -41,7 +40,9 @@ async function openScene(): Promise<Scene> {
 const numbers = (lines: readonly string[]): number[] => lines.map((line) => (JSON.parse(line) as Checkpoint).number)
 
 async function all(store: Store): Promise<Checkpoint[]> {
-  return Array.fromAsync(store.checkpoints())
+  const found: Checkpoint[] = []
+  for await (const checkpoint of store.checkpoints()) found.push(checkpoint)
+  return found
 }
 
 /** Waits until something is so. */
@@ -50,8 +51,8 @@ async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
 }
 
 it('[audit.checkpoint-signed] a checkpoint holds head and count of each chain that moved, signed', async () => {
-  const { store, home, start } = await openScene()
-  const checkpointer = start()
+  const { store, home, idle } = await openScene()
+  const checkpointer = await idle()
   const turn = await recordTurn(store)
   const first = await checkpointer.checkpointNow()
   expect(first?.heads.map(({ chain, seq }) => [chain, seq])).toEqual([[turn.execution, 1], [turn.session, 8]])
@@ -64,8 +65,8 @@ it('[audit.checkpoint-signed] a checkpoint holds head and count of each chain th
 })
 
 it('[audit.checkpoint-in-file] what is in the database is in the file', async () => {
-  const { store, home, start } = await openScene()
-  const checkpointer = start()
+  const { store, home, idle } = await openScene()
+  const checkpointer = await idle()
   for (let time = 0; time < 3; time += 1) {
     await recordTurn(store)
     await checkpointer.checkpointNow()
@@ -76,8 +77,8 @@ it('[audit.checkpoint-in-file] what is in the database is in the file', async ()
 })
 
 it('nothing is written while no chain moved', async () => {
-  const { store, home, start } = await openScene()
-  const checkpointer = start()
+  const { store, home, idle } = await openScene()
+  const checkpointer = await idle()
   expect(await checkpointer.checkpointNow()).toBeNull()
   await recordTurn(store)
   await checkpointer.checkpointNow()
@@ -144,10 +145,10 @@ it('stopping makes a last checkpoint, and none after it', async () => {
 })
 
 it('a checkpoint that a crash kept out of the file is added at the next start', async () => {
-  const { store, home, start, errors } = await openScene()
+  const { store, home, start, idle, errors } = await openScene()
   let cut = false
   const appendCheckpointLine = (line: string): Promise<void> => (cut ? Promise.reject(new Error('no space')) : home.appendCheckpointLine(line))
-  const crashing = start({ home: { ...home, appendCheckpointLine } })
+  const crashing = await idle({ home: { ...home, appendCheckpointLine } })
   await recordTurn(store)
   await crashing.checkpointNow()
   cut = true
@@ -166,8 +167,8 @@ it('a checkpoint that a crash kept out of the file is added at the next start', 
 })
 
 it('a line torn by a crash is written again whole', async () => {
-  const { store, home, start } = await openScene()
-  const first = start()
+  const { store, home, start, idle } = await openScene()
+  const first = await idle()
   await recordTurn(store)
   await first.checkpointNow()
   await first.stop()
@@ -179,8 +180,8 @@ it('a line torn by a crash is written again whole', async () => {
 })
 
 it('a file that lacks more than the last checkpoint, or a forged one, is not mended: verify must see it', async () => {
-  const { store, home, file, start, errors } = await openScene()
-  const first = start()
+  const { store, home, file, start, idle, errors } = await openScene()
+  const first = await idle()
   for (let time = 0; time < 3; time += 1) {
     await recordTurn(store)
     await first.checkpointNow()
@@ -225,7 +226,7 @@ it('more chains than one checkpoint takes are in several', async () => {
   const checkpointer = start()
   await checkpointer.checkpointNow()
   await connection.atomically(
-    Array.from({ length: 5_001 }, (_, index) => ({ text: 'INSERT INTO chains (chain, seq, hash) VALUES (?, 1, ?)', values: [`session:s_${String(index)}`, 'f'.repeat(64)] })),
+    Array.from({ length: 5_001 }, (_, index) => sql(`INSERT INTO chains (chain, seq, hash) VALUES (?, 1, 'ff')`, [`session:s_${index}`])),
   )
   await checkpointer.checkpointNow()
   await checkpointer.stop()

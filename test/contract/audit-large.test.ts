@@ -56,7 +56,9 @@ it('100,000 rows are verified in less than 80 MB, and in little more time than i
   const started = cpuTime()
   const reads = await store.auditSnapshot()
   const report = await verifyAudit({
-    reads: watched(reads, () => { most = Math.max(most, heapUsed() - before) }), checkpointLines: home.readCheckpointLines(), publicKey: home.checkpointPublicKey,
+    reads: watched(reads, () => { most = Math.max(most, heapUsed() - before) }),
+    checkpointLines: home.readCheckpointLines(),
+    publicKey: home.checkpointPublicKey,
     laterCheckpoint: (number) => store.checkpointNumbered(number),
   })
   await reads.close()

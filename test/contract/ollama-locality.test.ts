@@ -16,7 +16,7 @@ afterEach(async () => {
   expect(stub.violations).toEqual([])
 })
 
-describe('[ollama.local-or-cloud] where only local models are allowed', () => {
+describe('where only local models are allowed', () => {
   it.each(['gpt-oss:120b-cloud', 'qwen3-coder:480B-Cloud ', 'kimi-k2:cloud', ' glm:CLOUD', 'kimi-k2:cloud:local', 'team/notes:1-cloud'])(
     'the name %j is refused before anything is sent', async (name) => {
       await start([{ name }])
@@ -48,7 +48,7 @@ describe('[ollama.local-or-cloud] where only local models are allowed', () => {
     expect(stub.requests).toEqual([])
   })
 
-  it('an alias of a cloud model is refused before the conversation is sent', async () => {
+  it('[ollama.local-or-cloud] an alias of a cloud model is refused before the conversation is sent', async () => {
     await start([{ name: 'notes', way: 'D', remote_host: 'https://ollama.com:443', remote_model: 'gpt-oss:120b' }])
     expect(await failed(modelAt(stub.url), request({ model: 'notes' }))).toMatchObject({ error_kind: 'permanent', cause: 'cloud' })
     expect(stub.chats).toEqual([])
@@ -72,7 +72,7 @@ describe('[ollama.local-or-cloud] where only local models are allowed', () => {
     expect(stub.open()).toBe(0)
   })
 
-  it('a model is looked at again for each call', async () => {
+  it('[ollama.local-or-cloud] a model is looked at again for each call', async () => {
     await start([{ name: 'notes', turns_cloud: true }])
     const model = modelAt(stub.url)
     await failed(model, request({ model: 'notes' }))

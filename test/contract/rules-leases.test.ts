@@ -136,6 +136,9 @@ describe('a turn that kills its worker', () => {
     expect(await world.work({})).toBe('settled')
     expect(await world.store.findTurn(turn_id)).toMatchObject({ status: 'failed', reason: 'crash_loop' })
     expect(world.requests).toEqual([])
+    // what kills workers is not tried again by another turn
+    expect(await world.work({})).toBeNull()
+    expect(await world.rows('SELECT turn_id FROM turns')).toEqual([{ turn_id }])
     expect(await world.problems()).toEqual([])
     await world.close()
   })

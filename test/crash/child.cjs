@@ -134,17 +134,19 @@ async function run() {
   let stoodBy = false
   await until(() => {
     const { state, text } = harness.workerState()
-    stoodBy ||= text.startsWith('Another process')
+    if (!stoodBy && text.startsWith('Another process')) {
+      stoodBy = true
+      appendFileSync(plan.trace, '{"stands_by":true}\n')
+    }
     return state === 'working'
   })
   const workingAt = Date.now()
   for (const step of plan.steps) await perform[step.do](step, harness, caller)
   const views = {}
   for (const [key, { turn_id }] of turns) views[key] = await harness.status({ turn_id }, caller)
-  const audit = await harness.verify_audit({}, caller)
   await harness.close()
   flushCompileCache()
-  return { commits, stood_by: stoodBy, working_at: workingAt, turns: views, audit }
+  return { commits, stood_by: stoodBy, working_at: workingAt, turns: views }
 }
 
 async function migrateOnly() {
@@ -152,7 +154,7 @@ async function migrateOnly() {
   const connection = core('store/sqlite').openSqlite({ file: `${plan.folder}/harness.db` })
   await migrate(connection, readMigrations('sqlite'), Date.now())
   await connection.close()
-  return { commits, stood_by: false, working_at: 0, turns: {}, audit: null }
+  return { commits, stood_by: false, working_at: 0, turns: {} }
 }
 
 const isOver = (view) => ['completed', 'failed', 'cancelled'].includes(view.state)

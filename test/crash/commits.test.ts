@@ -1,6 +1,6 @@
 /*
  * Real processes, killed for real before and after every commit of every script. A run is: start, die there, start again on what is left,
- * come to the end; every fourth one dies once more on its way. With CRASH_FULL=1 all of them are killed at every commit, once and twice,
+ * come to the end; every sixth one dies once more on its way. With CRASH_FULL=1 all of them are killed at every commit, once and twice,
  * and at moments that have nothing to do with commits.
  */
 import { endCrashes, type Kill } from '../support/crash-child'
@@ -35,7 +35,7 @@ describe.each(crashScripts)('$name', (script) => {
     unharmed = await runUnharmed(script)
     const labels = (unharmed.end.report?.commits ?? []).map((commit) => commit.label)
     places = placesOf(labels, full || script === crashScripts[0] ? 'any' : 'turn')
-    const runs = places.flatMap((kill, index) => (full ? [[kill], [kill, again(index)]] : index % 4 === 0 ? [[kill, again(index)]] : [[kill]]))
+    const runs = places.flatMap((kill, index) => (full ? [[kill], [kill, again(index)]] : index % 6 === 0 ? [[kill, again(index)]] : [[kill]]))
     const byCommit = await killAll(script, runs)
     const byMoment = full ? await killAtMoments(script, 40) : { findings: [], kills: 0, runs: 0, requests: 0 }
     result = {

@@ -1,9 +1,12 @@
 /* A second process on the same database waits while the first one works, and goes on with its turns the moment it is killed. */
-import { setTimeout as wait } from 'node:timers/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { checkEnd, cutCalls, readRows } from '../support/crash-check'
-import { crashLane, crashServer, endCrashes } from '../support/crash-child'
+import { crashLane, crashServer, endCrashes, soon } from '../support/crash-child'
 import { prepared } from '../support/crash-matrix'
 import { readThenWrite } from '../support/crash-scripts'
+import { isProvablyDead, thisProcess } from '../../core/host-process'
 
 afterAll(endCrashes)
 
@@ -13,9 +16,9 @@ it('[lease.dead-owner-replaced] [home.one-worker] [crash.request-to-answer] a pr
   server.hold(home.pathOf('shop::note'))
   const [first, second] = [crashLane(), crashLane()]
   const dying = first.run(home)
-  for (const end = performance.now() + 20_000; home.requests('shop::note').length === 0 && performance.now() < end; ) await wait(5)
+  await soon(() => home.requests('shop::note').length > 0)
   const standingBy = second.run(home)
-  await wait(1_000)
+  await soon(() => home.trace().some((line) => 'stands_by' in line))
   expect(home.requests('shop::note')).toHaveLength(1)
   server.plan(home.pathOf('shop::note'), { kind: 'answer' })
 
@@ -34,3 +37,24 @@ it('[lease.dead-owner-replaced] [home.one-worker] [crash.request-to-answer] a pr
   const findings = await checkEnd(home, end, { killed: true, cut: new Set(cutCalls(rows)) })
   expect(findings.filter((finding) => finding.promise !== 'lease.dead-owner-replaced')).toEqual([])
 }, 60_000)
+
+const onLinux = process.platform === 'linux' ? it : it.skip
+
+onLinux('[lease.dead-owner-replaced] a worker that is dead counts as dead although its parent has not collected it yet', async () => {
+  // the shell becomes another program, which never asks after the child
+  const parent = spawn('sh', ['-c', 'sleep 0.5 & echo $!; exec sleep 20'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  try {
+    const [said] = (await once(parent.stdout, 'data')) as [Buffer]
+    const pid = Number(said.toString())
+    const stat = (): string[] => readFileSync(`/proc/${String(pid)}/stat`, 'utf8').split(') ')[1]!.split(' ')
+    const [boot = '', space = ''] = (thisProcess().pidStart ?? '').split(' ')
+    const worker = { pid, host: thisProcess().host, pid_start: `${boot} ${space} ${stat()[19] ?? ''}` }
+    expect(isProvablyDead(worker)).toBe(false)
+    await soon(() => stat()[0] === 'Z')
+    expect(stat()[0]).toBe('Z')
+    expect(isProvablyDead(worker)).toBe(true)
+  } finally {
+    parent.kill('SIGKILL')
+    await once(parent, 'close')
+  }
+})

@@ -244,7 +244,7 @@ it('[mcp.ends-with-stdin] ends within 2 s when its parent is killed, though its 
   expect(performance.now() - begun).toBeLessThan(2_000)
 })
 
-it('[mcp.beside-owner] [home.one-worker] [bad.second-process] beside the owner of the database it only writes and reads rows, and says so', async () => {
+it('[mcp.beside-owner] [home.one-worker] [bad.second-process] beside the owner of the database it writes and reads rows, and says so', async () => {
   const { home, shop } = await homeWithSlowCall()
   const owner = home.start(['serve', '--port', '0'])
   await owner.says(/is up/)

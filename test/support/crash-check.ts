@@ -7,6 +7,7 @@ import { createPublicKey, verify } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { signedBytes, type SignedDecision } from '../../core/approvals/approval'
+import type { AuditReport } from '../../core/audit/report'
 import { canonical } from '../../core/digest'
 import { openHomeReadOnly } from '../../core/home'
 import { verifyDatabase } from '../../core/verify-database'
@@ -109,10 +110,11 @@ function checkRequests(home: CrashHome, rows: Rows): Finding[] {
     const functionId = functionOf(home, request)
     const call = rows.calls.find((candidate) => candidate.call_id === request.call_id)
     const unallowed = (text: string): Finding[] => [{ promise: 'crash.nothing-unallowed', text: `${functionId} was sent ${text}` }]
-    if (call === undefined) return unallowed('for a call that is not in the database')
+    const early = { promise: 'write.started-first', text: `${functionId} was sent before it was on record as started` }
+    if (call === undefined) return [...unallowed('for a call that is not in the database'), ...(traits(functionId) === 'read' ? [] : [early])]
     if (call.function_id !== functionId || canonical(JSON.parse(call.arguments)) !== request.body) return unallowed('otherwise than asked for')
     if (['proposed', 'held', 'denied', 'rejected', 'expired'].includes(call.status)) return unallowed(`although its call is ${call.status}`)
-    if (call.status === 'allowed' && traits(functionId) !== 'read') return [{ promise: 'write.started-first', text: `${functionId} was sent before it was on record as started` }]
+    if (call.status === 'allowed' && traits(functionId) !== 'read') return [early]
     return needsApproval(functionId) && !isApproved(home, call, rows) ? unallowed('without a signed approval') : []
   })
 }
@@ -157,14 +159,19 @@ export async function checkEnd(home: CrashHome, end: RunEnd, crash: Crash): Prom
   if (report === null) return [{ promise: 'speed.zero-lost', text: `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}` }]
   const rows = readRows(home)
   const findings = [...checkAlways(home, rows), ...checkResults(rows), ...checkModel(home, rows, crash.cut), ...checkCalls(home, rows, crash), ...checkTurns(home, rows, { ...crash, report })]
-  const audit = await verifyDatabase(await openHomeReadOnly(home.folder))
+  const audit = await verified(home)
   if (audit.verdict !== 'good') findings.push({ promise: 'crash.chains-verify', text: `after the end the record is ${audit.verdict}: ${audit.could_not_tell.join(' ')}` })
-  for (const problem of [...audit.problems, ...report.audit.problems]) {
+  for (const problem of audit.problems) {
     const isFold = problem.kind.startsWith('state_') || problem.kind === 'change_impossible'
     findings.push({ promise: isFold ? 'crash.chains-fold' : 'crash.chains-verify', text: problem.text })
   }
   if (report.stood_by) findings.push({ promise: 'lease.dead-owner-replaced', text: 'it stood by for a process that was dead' })
   return findings
+}
+
+/** What a process says of the record that had no part in it. */
+export async function verified(home: CrashHome): Promise<AuditReport> {
+  return verifyDatabase(await openHomeReadOnly(home.folder))
 }
 
 function checkResults(rows: Rows): Finding[] {

@@ -8,7 +8,7 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import type { AuditReport } from '../../core/audit/report'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { TurnView } from '../../core/protocol/operations'
 import type { CrashScript, PersonStep } from './crash-scripts'
 import { startCountingServer, type CountingServer, type SeenRequest } from './counting-server'
@@ -35,7 +35,6 @@ export interface ChildReport {
   readonly working_at: number
   /** By the key of the step that began them. */
   readonly turns: Readonly<Record<string, TurnView>>
-  readonly audit: AuditReport
 }
 
 /** How a run ended: with a report, or with the death of its process. */
@@ -84,7 +83,7 @@ export interface CrashHome {
   remove(): void
 }
 
-export type TraceLine = { readonly killed: string } | { readonly asked: readonly TracedMessage[] }
+export type TraceLine = { readonly killed: string } | { readonly stands_by: true } | { readonly asked: readonly TracedMessage[] }
 
 export interface TracedMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'function_result'
@@ -236,6 +235,11 @@ export function copyDatabase(home: CrashHome): string | null {
   const copy = path.join(folder, 'harness.db')
   for (const ending of ['', '-wal']) if (existsSync(home.databasePath + ending)) copyFileSync(home.databasePath + ending, copy + ending)
   return copy
+}
+
+/** Looks until it holds; whoever cannot wait longer goes on, and the test sees it. */
+export async function soon(holds: () => boolean): Promise<void> {
+  for (const end = performance.now() + 20_000; !holds() && performance.now() < end; ) await wait(5)
 }
 
 /** Works on all, in so many lanes side by side. */

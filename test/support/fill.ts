@@ -28,7 +28,8 @@ export function fillStore(file: string, { sessions, longSession }: { readonly se
         const row = { chain, seq: head.seq + 1, at, actor: commit.actor, changes: auditText(changes), prev_hash: head.hash }
         const hash = auditHash(row)
         heads.set(chain, { seq: row.seq, hash })
-        run('INSERT INTO audit_events (chain, seq, at, actor, changes, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)', [chain, row.seq, at, row.actor, row.changes, row.prev_hash, hash])
+        const values = [chain, row.seq, at, row.actor, row.changes, row.prev_hash, hash]
+        run('INSERT INTO audit_events (chain, seq, at, actor, changes, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)', values)
       }
       for (const { text, values } of commit.changes.flatMap((change) => statementsOf(change, at))) run(text, values)
     }

@@ -48,7 +48,8 @@ function tamperingWith(database: Database.Database): Tampering {
   const run = (text: string, ...values: unknown[]): void => {
     database.prepare(text).run(...values)
   }
-  const rowsOf = (chain: string): Row[] => database.prepare('SELECT chain, seq, at, actor, changes FROM audit_events WHERE chain = ? ORDER BY seq').all(chain) as Row[]
+  const rowsOf = (chain: string): Row[] =>
+    database.prepare('SELECT chain, seq, at, actor, changes FROM audit_events WHERE chain = ? ORDER BY seq').all(chain) as Row[]
   /** Writes the chain with these rows, numbered and hashed from the beginning. */
   const rewrite = (chain: string, rows: readonly Row[]): void => {
     run('DELETE FROM audit_events WHERE chain = ?', chain)
@@ -56,10 +57,12 @@ function tamperingWith(database: Database.Database): Tampering {
     for (const [index, { at, actor, changes }] of rows.entries()) {
       const row = { chain, seq: index + 1, at, actor, changes, prev_hash: hash }
       hash = auditHash(row)
-      run('INSERT INTO audit_events (chain, seq, at, actor, changes, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?)', chain, row.seq, at, actor, changes, row.prev_hash, hash)
+      const columns = 'chain, seq, at, actor, changes, prev_hash, hash'
+      run(`INSERT INTO audit_events (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, chain, row.seq, at, actor, changes, row.prev_hash, hash)
     }
-    if (rows.length === 0) run('DELETE FROM chains WHERE chain = ?', chain)
-    else run('UPDATE chains SET seq = ?, hash = ?, checkpointed_seq = MIN(checkpointed_seq, ?) WHERE chain = ?', rows.length, hash, rows.length, chain)
+    const last = rows.length
+    if (last === 0) run('DELETE FROM chains WHERE chain = ?', chain)
+    else run('UPDATE chains SET seq = ?, hash = ?, checkpointed_seq = MIN(checkpointed_seq, ?) WHERE chain = ?', last, hash, last, chain)
   }
 
   return {

@@ -107,7 +107,15 @@ describe('the conversation', () => {
     expect(step({ inbox })).toEqual({ kind: 'deliver', items: inbox })
     expect(step({ inbox, calls: settled, messages: [aQuestion(), anAnswer(6)], rounds: 1 })).toEqual({ kind: 'deliver', items: inbox })
     expect(step({ inbox, messages: [aQuestion(), anAnswer(0)], rounds: 1 })).toEqual({ kind: 'deliver', items: inbox })
-    expect(step({ inbox, rounds: 16 })).toEqual({ kind: 'deliver', items: inbox })
+  })
+
+  it('[message.follow-up] a turn that may ask its model no more takes no more messages, but always those it began with', () => {
+    const inbox = [anItem('message')]
+    expect(step({ inbox, calls: settled, messages: [aQuestion(), anAnswer(6)], rounds: 16 })).toMatchObject({ kind: 'finish', reason: 'max_turns' })
+    expect(step({ inbox, messages: [aQuestion(), anAnswer(0)], rounds: 16 })).toMatchObject({ kind: 'finish', status: 'completed' })
+    const spec = { ...aTurn().spec, max_turns: 0 }
+    expect(step({ inbox, spec })).toEqual({ kind: 'deliver', items: inbox })
+    expect(step({ messages: [aQuestion()], spec })).toMatchObject({ kind: 'finish', reason: 'max_turns' })
   })
 
   it('[planner.finish] an answer that asks for nothing finishes the turn; one that was cut fails it', () => {

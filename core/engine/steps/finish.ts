@@ -8,7 +8,7 @@ import type { InboxItem } from '../../turn/inbox'
 import type { Step } from '../../turn/next-step'
 import { isSettled, type Call } from '../../turn/call'
 import { newContent, type Content } from '../../turn/content'
-import type { Turn } from '../../turn/turn'
+import type { EndReason, Turn } from '../../turn/turn'
 import type { Engine, StepResult } from '../engine'
 import { newTurn } from '../new-turn'
 import { blocksOf, joined } from '../conversation'
@@ -43,6 +43,9 @@ function resultOf(turn: Turn, engine: Engine): Content | null {
   return text === '' ? null : newContent(engine.ids, JSON.stringify(text))
 }
 
+/** After such an end nothing goes on by itself: it would end the same way again. */
+const endsForGood: ReadonlySet<EndReason> = new Set<EndReason>(['tampered', 'owner_inactive', 'crash_loop'])
+
 /** A stop silences what was said before it; what was said after it, or to a turn that ended by itself, is answered by a turn that follows. */
 async function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn, engine: Engine): Promise<Change[]> {
   const genuine: InboxItem[] = []
@@ -52,7 +55,7 @@ async function leftMessages(step: Extract<Step, { kind: 'finish' }>, turn: Turn,
     else if (isGenuine(item, turn, engine) && !wasDelivered(item, turn)) genuine.push(item)
     else changes.push(...refused(item))
   }
-  const mayFollow = step.reason !== 'tampered' && step.reason !== 'owner_inactive' && turn.kind === 'agent'
+  const mayFollow = turn.kind === 'agent' && !endsForGood.has(step.reason)
   const stop = turn.stop
   const unanswered = genuine.filter((item) => !mayFollow || (stop !== null && item.seq < stop.seq))
   const late = genuine.filter((item) => !unanswered.includes(item))

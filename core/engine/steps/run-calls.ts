@@ -25,7 +25,7 @@ export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: A
     await engine.sentLog.append(call.call_id)
   }
   const outcome = await send(call, turn, judgement, engine, signal)
-  return { changes: [outcome.kind === 'cut' ? interrupted(call, engine, outcome.message) : settledBy(call, outcome, engine)] }
+  return { changes: [outcome.kind === 'cut' ? interrupted(call, engine, engine.mask(outcome.message)) : settledBy(call, outcome, engine)] }
 }
 
 /** Runs reads side by side. Those cut by a stop stay allowed; the end of the turn denies them. */
@@ -53,15 +53,23 @@ function settledBy(call: Call, outcome: FunctionOutcome, engine: Engine): Change
     case 'answered':
       return settled(call, outcome.is_error ? 'failed' : 'succeeded', outcome.value, engine)
     case 'not_sent':
-      return settled(call, 'failed', { error: 'not_sent', message: `${engine.mask(outcome.message)} Nothing was sent.` }, engine)
+      return settled(call, 'failed', { error: 'not_sent', message: `${outcome.message} Nothing was sent.` }, engine)
     case 'cut':
-      return settled(call, 'failed', { error: 'cut', message: engine.mask(outcome.message) }, engine)
+      return settled(call, 'failed', { error: 'cut', message: outcome.message }, engine)
   }
 }
 
 function settled(call: Call, to: 'succeeded' | 'failed', value: Json, engine: Engine): Change {
   return {
     type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to === 'failed' ? 'function_failed' : null,
-    result: newContent(engine.ids, JSON.stringify(value)), at: engine.clock.now(),
+    result: newContent(engine.ids, JSON.stringify(masked(value, engine))), at: engine.clock.now(),
   }
+}
+
+/** A function may say back what it was sent: no secret is written down or told to a model. Member by member, so that it stays JSON. */
+function masked(value: Json, engine: Engine): Json {
+  if (typeof value === 'string') return engine.mask(value)
+  if (Array.isArray(value)) return value.map((item: Json) => masked(item, engine))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, member]: [string, Json]) => [engine.mask(key), masked(member, engine)]))
 }
