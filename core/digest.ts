@@ -2,7 +2,7 @@
  * One canonical form of JSON and the digests over it. Everything that is hashed, sealed or signed goes through here, so that two
  * places never disagree about what the same value looks like.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, hash, timingSafeEqual, type KeyObject } from 'node:crypto'
 import { HarnessError } from './errors'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
@@ -28,9 +28,7 @@ export function canonical(value: unknown): string {
 
 /** SHA-256 as lower-case hex. */
 export function sha256(...parts: readonly string[]): string {
-  const hash = createHash('sha256')
-  for (const part of parts) hash.update(part)
-  return hash.digest('hex')
+  return hash('sha256', parts.join(''), 'hex')
 }
 
 /** SHA-256 over the canonical form, with a name in front so that digests of different kinds never collide. */
@@ -43,7 +41,15 @@ export function digestOf(kind: string, value: unknown): string {
  * carries one, and is ignored without it.
  */
 export function seal(key: Buffer, kind: string, value: unknown): string {
-  return createHmac('sha256', key).update(kind).update('\0').update(canonical(value)).digest('hex')
+  return createHmac('sha256', keyObject(key)).update(`${kind}\0${canonical(value)}`).digest('hex')
+}
+
+/** Made once for a key: making it costs more than a seal. */
+const keyObjects = new WeakMap<Buffer, KeyObject>()
+function keyObject(key: Buffer): KeyObject {
+  const known = keyObjects.get(key) ?? createSecretKey(key)
+  keyObjects.set(key, known)
+  return known
 }
 
 /** Never throws: what was edited into something that has no canonical form carries no seal. */

@@ -94,10 +94,10 @@ async function startFunctionTurn(input: ParsedOf<'trigger'>, caller: Caller, eng
     const at = engine.clock.now()
     const session = await sessionFor(input.session_id, { title: null, at }, caller, engine)
     const turnId = engine.ids.next('t')
-    const payload = { function_id: input.call.function_id, arguments: input.call.arguments as Json }
+    const payload = { function_id: input.call.function_id, arguments: input.call.arguments }
     const execution = newExecution({ intent: 'run_function', payload, session_id: session.session.session_id, turn_id: turnId, at }, caller, engine)
     const turn = newTurn({ session_id: session.session.session_id, execution_id: execution.execution_id, owner: caller.principal.id, kind: 'function', agent: '', spec: nothingAsked, created_at: at, deadline_at: at + engine.authority().limits.turn_ms }, engine, turnId)
-    const given = input.call.arguments as Json
+    const given = input.call.arguments
     const asked = { function_id: input.call.function_id, arguments: isObject(given) ? given : null }
     const call = proposedCall(asked, { turn, step: 0, ordinal: 0, at }, engine)
     const changes: Change[] = [{ type: 'execution.accepted', execution }]
@@ -180,7 +180,7 @@ function frozenSpec(input: ParsedOf<'send'>, engine: Engine): TurnSpec {
   return {
     model: input.model ?? null, system_prompt: options.system_prompt ?? null, system_prompt_strategy: options.system_prompt_strategy ?? 'enrich',
     mode: options.mode ?? 'agent', functions, max_turns: options.max_turns ?? agent?.max_turns ?? 16, thinking_level: options.thinking_level ?? agent?.thinking_level ?? null,
-    metadata: (options.metadata ?? null) as Json,
+    metadata: options.metadata ?? null,
   }
 }
 

@@ -10,7 +10,7 @@ import type { Authority } from './authority'
 import { startCheckpointer } from './checkpointer'
 import { systemClock, type Clock } from './clock'
 import { configName, loadAuthority, type LoadedAuthority } from './config'
-import type { Engine, SentLog } from './engine/engine'
+import type { Engine } from './engine/engine'
 import { startWorker, type Worker } from './engine/worker'
 import { HarnessError, toHarnessError } from './errors'
 import type { FunctionSource } from './functions/function'
@@ -25,7 +25,7 @@ import type { Log } from './log'
 import type { Model } from './model/model'
 import type { FunctionEntry } from './policy/policy'
 import type { Harness } from './protocol/operations'
-import { openSentLog } from './sent-log'
+import { openSentLog, type SentLog } from './sent-log'
 import { migrate, readMigrations } from './store/migrate'
 import type { Connection } from './store/sql'
 import { sqlStore } from './store/sql-store'
@@ -90,13 +90,14 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   const { openSqlite } = await import('./store/sqlite.js')
   const connection = (options.wrapConnection ?? ((plain) => plain))(openSqlite({ file: home.databasePath }))
   const store = sqlStore(connection)
+  let sentLog: Awaited<ReturnType<typeof openSentLog>>
   try {
     await migrate(connection, readMigrations('sqlite'), clock.now())
+    sentLog = await openSentLog(home.sentLogPath)
   } catch (error) {
     await store.close()
     throw error
   }
-  const sentLog = await openSentLog(home.sentLogPath)
   const model = options.model ?? (await import('./model/ollama.js')).ollamaModel(authority.current().models.ollama, { log })
   const engine = makeEngine({ options, store, authority, sentLog, clock, model })
   authority.onLoaded(async (fingerprint) => {

@@ -21,7 +21,10 @@ const newline = 0x0a
 
 /** Opens the file, making it (mode 0600) where it is not there. One line, `<call_id>\n`, for each entry. */
 export async function openSentLog(path: string): Promise<SentLog> {
-  const handle = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
+  const handle = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600).catch((cause: unknown) => {
+    const text = 'sent.log cannot be opened, so no write could be sent. Is it a file, and may this user write it?'
+    throw new HarnessError('store_unavailable', text, { cause })
+  })
   syncFolderOf(path)
   const known = new Set<string>()
   let readTo = 0

@@ -43,15 +43,16 @@ export interface Approval {
 
 /** SHA-256 over how a function is reached and what it promises: any change of it needs a new approval. */
 export function definitionDigest(entry: FunctionEntry): string {
-  return digestOf('definition', {
-    id: entry.id,
-    schema: entry.schema,
-    target: entry.target,
-    risk: entry.risk,
-    side_effects: entry.side_effects,
-    idempotent: entry.idempotent,
-  })
+  const known = definitionDigests.get(entry)
+  if (known !== undefined) return known
+  const { id, schema, target, risk, side_effects, idempotent } = entry
+  const digest = digestOf('definition', { id, schema, target, risk, side_effects, idempotent })
+  definitionDigests.set(entry, digest)
+  return digest
 }
+
+/** Asked for at each judging; an entry never changes, a reload makes new ones. */
+const definitionDigests = new WeakMap<FunctionEntry, string>()
 
 /** What would be done: function, definition and canonical arguments. Equal digests mean equal deeds. */
 export function functionDigest(entry: FunctionEntry, args: Json): string {

@@ -155,22 +155,28 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     }
   }
 
-  async function hearStops(): Promise<void> {
-    for (const [turnId, run] of running) {
-      if (run.controller.signal.aborted) continue
-      const inbox = await store.readInbox(turnId)
-      if (inbox.some((item) => item.kind === 'stop' && isGenuine(item, run, engine))) run.controller.abort()
+  /** False when nothing was begun: somebody was quicker, or the row is damaged. Then never at once again, that would starve the process. */
+  async function begin(turnId: string | null): Promise<boolean> {
+    try {
+      const turn = await claim(turnId)
+      if (turn !== null) start(turn)
+      return turn !== null
+    } catch (error) {
+      if (!isHarnessError(error) || error.code !== 'conflict') throw error
+      return false
     }
   }
 
-  /** A turn that waits, for an earlier one or for room, does not wait to be stopped. */
-  async function startStopped(): Promise<void> {
-    for (const turnId of await store.findStopped(me)) {
-      const row = await store.findTurn(turnId)
+  /** A turn that runs is told; one that waits, for an earlier one or for room, does not wait to be stopped. */
+  async function hearStops(): Promise<void> {
+    for (const turnId of await store.findStopped()) {
+      const run = running.get(turnId)
+      if (run?.controller.signal.aborted === true) continue
+      const stopped = run ?? (await store.findTurn(turnId))
       const inbox = await store.readInbox(turnId)
-      if (row === null || !inbox.some((item) => item.kind === 'stop' && isGenuine(item, row, engine))) continue
-      const turn = await claim(turnId)
-      if (turn !== null) start(turn)
+      if (stopped === null || !inbox.some((item) => item.kind === 'stop' && isGenuine(item, stopped, engine))) continue
+      if (run === undefined) await begin(turnId)
+      else run.controller.abort()
     }
   }
 
@@ -180,16 +186,8 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     else if (clock.monotonic() >= heldUntil) await beat()
     if (!mayGoOn()) return
     await hearStops()
-    try {
-      await startStopped()
-      while (!stopping && working && running.size < maxRunning) {
-        const turn = await claim(await store.findClaimable(me, clock.now()))
-        if (turn === null) return
-        start(turn)
-      }
-    } catch (error) {
-      // somebody was quicker, or the row was damaged: never at once again, that would starve the process
-      if (!isHarnessError(error) || error.code !== 'conflict') throw error
+    while (!stopping && working && running.size < maxRunning) {
+      if (!(await begin(await store.findClaimable(me, clock.now())))) return
     }
   }
 

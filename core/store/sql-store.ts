@@ -78,13 +78,12 @@ export function sqlStore(connection: Connection): Store {
       )
       return rows[0] === undefined ? null : String(rows[0]['turn_id'])
     },
-    async findStopped(worker) {
+    async findStopped() {
       const rows = await connection.query(
         sql(
-          `SELECT turn_id FROM turns t WHERE finished_at IS NULL AND (lease_owner IS NULL OR lease_owner <> ?) AND lease_epoch BETWEEN 0 AND ${String(lastEpoch)}
+          `SELECT turn_id FROM turns t WHERE finished_at IS NULL AND lease_epoch BETWEEN 0 AND ${String(lastEpoch)}
              AND EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = t.turn_id AND i.kind = 'stop' AND i.fate IS NULL)
            ORDER BY created_at, turn_id`,
-          [worker.worker_id],
         ),
       )
       return rows.map((row) => String(row['turn_id']))

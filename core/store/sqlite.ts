@@ -28,6 +28,7 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
   const patience = options.patienceMs ?? patienceMs
   let seenVersion = 0
   let poll: NodeJS.Timeout | null = null
+  let isHinting = false
 
   const prepare = (text: string): Database.Statement => {
     let statement = prepared.get(text)
@@ -48,6 +49,7 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
     }
   })
   const hint = (): void => {
+    isHinting = false
     for (const listener of listeners) listener()
   }
   const lookForOthers = (): void => {
@@ -73,7 +75,10 @@ function connectionOn(database: Database.Database, options: SqliteOptions): Conn
     },
     async atomically(statements) {
       await patiently(() => { apply.immediate(statements) }, patience)
-      if (listeners.size > 0) setImmediate(hint)
+      if (listeners.size === 0 || isHinting) return
+      // one for all that is committed in one go
+      isHinting = true
+      setImmediate(hint)
     },
     snapshot: () =>
       patiently(() => {

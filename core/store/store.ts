@@ -74,8 +74,8 @@ export interface Store {
 
   /** The next turn that may be claimed by this worker, or null. Contract: no lock is taken; the claim itself is the commit of `turn.claimed`. */
   findClaimable(worker: WorkerRow, now: number): Promise<string | null>
-  /** Turns not held by this worker that somebody asked to stop, whatever they wait for. Contract: the stops are not checked. */
-  findStopped(worker: WorkerRow): Promise<readonly string[]>
+  /** Turns that somebody asked to stop and that are not over, whatever they wait for. Contract: the stops are not checked; cheap. */
+  findStopped(): Promise<readonly string[]>
   /** The whole aggregate. Null when unknown. Contract: one consistent read. */
   loadTurn(turnId: string): Promise<Turn | null>
   /** Items of the turn's inbox not yet folded, in order. */

@@ -3,13 +3,14 @@
  * the keys, the program or its memory. He loses: none of what he does gets a call sent. Each strike is made under a working worker, and
  * again while nothing runs. What becomes of the record of the audit itself is another suite.
  */
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { approvalDigest, functionDigest, type SignedDecision } from '../../core/approvals/approval'
 import { signDecision } from '../../core/approvals/decide'
 import { makeApproverKey } from '../../core/approvals/key-file'
 import { digestOf } from '../../core/digest'
 import type { Script } from '../../core/model/scripted'
+import type { OutputOf } from '../../core/protocol/operations'
 import { contentDigest } from '../../core/turn/content'
 import { attack, copyDatabase, look, settled, tamperingFound, type Attacker, type Row } from '../support/attacker'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
@@ -60,7 +61,13 @@ async function done(functionId = 'shop::refund'): Promise<Scene> {
   const asked = await place.run(functionId, functionId === 'shop::note' ? { text: 'x' } : args)
   if (asked.approvals.length > 0) await place.decide(asked.approvals[0]!.approval_id, 'approve')
   expect(await place.turn(asked.turn_id)).toMatchObject({ state: 'completed' })
-  return { place, options, turn: asked.turn_id, session: asked.session_id, call: asked.function_call_id, approval: asked.approvals[0]?.approval_id ?? '' }
+  return sceneOf(place, options, asked)
+}
+
+type Asked = Pick<OutputOf<'trigger'>, 'turn_id' | 'session_id' | 'function_call_id' | 'approvals'>
+function sceneOf(place: Place, options: PlaceOptions, asked: Asked): Scene {
+  const approval = asked.approvals[0]?.approval_id ?? ''
+  return { place, options, turn: asked.turn_id, session: asked.session_id, call: asked.function_call_id, approval }
 }
 
 async function reopen(scene: Scene): Promise<void> {
@@ -89,7 +96,8 @@ async function getsNothingSent(scene: Scene, mode: Mode, work: Strike, found: Re
 }
 
 const wake: Strike = (db, { turn }) => {
-  db.set('turns', turn, { status: 'queued', park: null, wake_at: null, finished_at: null, reason: null, detail: null, result: null, lease_owner: null })
+  const over = { finished_at: null, reason: null, detail: null, result: null }
+  db.set('turns', turn, { ...over, status: 'queued', park: null, wake_at: null, lease_owner: null })
 }
 const setCall = (columns: Row): Strike => (db, scene) => {
   db.set('calls', scene.call, { result: null, settled_at: null, ...columns })
@@ -104,12 +112,13 @@ function approved(db: Attacker, scene: Scene, decided: SignedDecision | string |
   setCall({ status: 'allowed' })(db, scene)
 }
 
-function signed(scene: Scene, digest: string, more: Partial<SignedDecision> = {}, key = scene.place.key): SignedDecision {
+function signed(db: Attacker, scene: Scene, more: Partial<SignedDecision>, key: KeyObject): SignedDecision {
+  const digest = String(db.get('approval_requests', scene.approval)['approval_digest'])
   return signDecision(key, digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line', ...more })
 }
 /** What alice really signed, and the attacker somehow got hold of. */
-const really = (db: Attacker, scene: Scene, more: Partial<SignedDecision> = {}): SignedDecision =>
-  signed(scene, String(db.get('approval_requests', scene.approval)['approval_digest']), more)
+const really = (db: Attacker, scene: Scene, more: Partial<SignedDecision> = {}): SignedDecision => signed(db, scene, more, scene.place.key)
+const byStranger = (db: Attacker, scene: Scene, more: Partial<SignedDecision> = {}): SignedDecision => signed(db, scene, more, stranger.privateKey)
 
 const stranger = generateKeyPairSync('ed25519')
 const strangerKey = stranger.publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
@@ -135,7 +144,7 @@ const statuses: readonly Case[] = [
     setCall({ status: 'started', approval_id: null, started_epoch: nextEpoch(db, scene) })(db, scene)
   }, null],
   ['held to started, under an epoch that is over', setCall({ status: 'started', started_epoch: 1 }), null],
-  ['held to a status that does not exist', setCall({ status: 'granted' }), /./],
+  ['held to a status that does not exist', setCall({ status: 'granted' }), /has a status that does not exist/],
   ['held to allowed, with an approval that does not exist', setCall({ status: 'allowed', approval_id: `a_${'0'.repeat(32)}` }), /no such approval/],
   ['approval to approved, unsigned', (db, scene) => {
     db.set('approval_requests', scene.approval, { status: 'approved' })
@@ -153,17 +162,17 @@ describe.each(modes)('%s', (mode) => {
 // ------------------------------------------------------------------------------------------------ approvals
 
 const forged: readonly Case[] = [
-  ['random bytes', (db, scene) => { approved(db, scene, { ...really(db, scene), signature: Buffer.alloc(64, 7).toString('base64') }) }, /does not verify/],
+  ['random bytes', (db, scene) => {
+    approved(db, scene, { ...really(db, scene), signature: Buffer.alloc(64, 7).toString('base64') })
+  }, /does not verify/],
   ['no bytes', (db, scene) => { approved(db, scene, { ...really(db, scene), signature: '' }) }, /does not verify/],
-  ['something that is no decision', (db, scene) => { approved(db, scene, 'yes') }, /./],
-  ['an empty decision', (db, scene) => { approved(db, scene, '{}') }, /./],
+  ['something that is no decision', (db, scene) => { approved(db, scene, 'yes') }, /Nobody approved it/],
+  ['an empty decision', (db, scene) => { approved(db, scene, '{}') }, /Nobody approved it/],
   ['the key of somebody else, under the name of alice', (db, scene) => {
-    const digest = String(db.get('approval_requests', scene.approval)['approval_digest'])
-    approved(db, scene, signed(scene, digest, {}, stranger.privateKey))
+    approved(db, scene, byStranger(db, scene))
   }, /does not verify/],
   ['the key of somebody else, who is named, with his public key in the row', (db, scene) => {
-    const digest = String(db.get('approval_requests', scene.approval)['approval_digest'])
-    const decided = { ...signed(scene, digest, { approver: 'mallory' }, stranger.privateKey), public_key: strangerKey, roles: ['approver'] }
+    const decided = { ...byStranger(db, scene, { approver: 'mallory' }), public_key: strangerKey, roles: ['approver'] }
     approved(db, scene, decided, { approver_roles: '["mallory"]' })
   }, /mallory is not an approver/],
   ['alice, but dated anew', (db, scene) => {
@@ -187,13 +196,16 @@ const forged: readonly Case[] = [
 
 /** Two equal refunds in one turn: the first approved and sent, the second held. */
 const twice = (): Promise<Scene> => heldAfter([refund, refund])
-const firstApproval = (db: Attacker, { turn }: Scene): Row => db.row(`SELECT * FROM approval_requests WHERE turn_id = ? AND status = 'approved'`, turn)
+const firstApproval = (db: Attacker, { turn }: Scene): Row =>
+  db.row(`SELECT * FROM approval_requests WHERE turn_id = ? AND status = 'approved'`, turn)
 
 const replayed: readonly Case[] = [
   ['its call points to the approval of an earlier, equal call', (db, scene) => {
     setCall({ status: 'allowed', approval_id: firstApproval(db, scene)['approval_id']! })(db, scene)
   }, /about another call/],
-  ['it got the decision of an earlier, equal call', (db, scene) => { approved(db, scene, String(firstApproval(db, scene)['decided'])) }, /./],
+  ['it got the decision of an earlier, equal call', (db, scene) => {
+    approved(db, scene, String(firstApproval(db, scene)['decided']))
+  }, /older than the question/],
   ['the approval of an earlier, equal call was moved to it', (db, scene) => {
     const first = firstApproval(db, scene)
     db.set('approval_requests', String(first['approval_id']), { call_id: scene.call })
@@ -226,8 +238,8 @@ describe.each(modes)('%s', (mode) => {
     await scene.place.decide(other.approvals[0]!.approval_id, 'approve')
     await scene.place.turn(other.turn_id)
     await getsNothingSent(scene, mode, (db) => {
-      const { turn_id, session_id, execution_id, call_id } = db.get('approval_requests', scene.approval) as Record<string, string>
-      db.set('approval_requests', other.approvals[0]!.approval_id, { turn_id: turn_id!, session_id: session_id!, execution_id: execution_id!, call_id: call_id! })
+      const { turn_id = null, session_id = null, execution_id = null, call_id = null } = db.get('approval_requests', scene.approval)
+      db.set('approval_requests', other.approvals[0]!.approval_id, { turn_id, session_id, execution_id, call_id })
       setCall({ status: 'allowed', approval_id: other.approvals[0]!.approval_id })(db, scene)
     }, /not the one that was asked for/)
   })
@@ -260,7 +272,7 @@ describe.each(modes)('%s', (mode) => {
       })
       db.set('turns', scene.turn, { inbox_posted: posted })
       db.set('approval_requests', scene.approval, { status: 'approved', decided: JSON.stringify({ ...really(db, scene), signature: 'AAAA' }) })
-    }, /an inbox item .*Nobody|an inbox item [\s\S]*does not verify/)
+    }, /an inbox item .* does not carry its seal[\s\S]*does not verify/)
   })
 })
 
@@ -285,8 +297,9 @@ describe.each(modes)('%s', (mode) => {
 
   it.each(rewinds)('[write.at-most-once] a write that needed nobody, was sent and set back to %s is not sent again', async (title, columns) => {
     const scene = await done('shop::note')
-    const found = title.endsWith('over') ? null : title === 'held' ? /./ : /was handed out before/
-    await getsNothingSent(scene, mode, (db) => { setCall(columns(db, scene))(db, scene) }, title === 'held' ? null : found)
+    // held without a question it runs out, and under an epoch that is over it was cut: neither needs the record to tell it from honest rows
+    const found = title === 'held' || title.endsWith('over') ? null : /was handed out before/
+    await getsNothingSent(scene, mode, (db) => { setCall(columns(db, scene))(db, scene) }, found)
     expect(scene.place.functions.count('shop::note')).toBe(1)
   })
 
@@ -299,7 +312,7 @@ describe.each(modes)('%s', (mode) => {
     await second.decide(asked.approvals[0]!.approval_id, 'approve')
     const older = copyDatabase(second)
     await second.close()
-    const scene: Scene = { place: second, options, turn: asked.turn_id, session: asked.session_id, call: asked.function_call_id, approval: asked.approvals[0]!.approval_id }
+    const scene = sceneOf(second, options, asked)
     await reopen(scene)
     expect(await scene.place.turn(scene.turn)).toMatchObject({ state: 'completed' })
     expect(scene.place.functions.count('shop::refund')).toBe(1)
@@ -347,7 +360,9 @@ const edited: readonly Case[] = [
     db.set('contents', content_id!, { salt: `${salt!}\0`, text: text! })
   }, /does not carry its seal/],
   ['the text it points to', (db, scene) => { db.set('calls', scene.call, { arguments: otherContent(db, more) }) }, /does not carry its seal/],
-  ['the text it points to, to none at all', (db, scene) => { db.set('calls', scene.call, { arguments: `k_${'9'.repeat(32)}` }) }, /./],
+  ['the text it points to, to none at all', (db, scene) => {
+    db.set('calls', scene.call, { arguments: `k_${'9'.repeat(32)}` })
+  }, /does not carry its seal/],
   ['its text, to nothing', (db, scene) => { db.set('contents', String(contentOf(db, scene)['content_id']), { text: null }) }, null],
   ['its text, with every digest made to fit', (db, scene) => {
     const { content_id, salt } = contentOf(db, scene) as Record<string, string>
@@ -374,11 +389,11 @@ const otherFunction: readonly Case[] = [
   }, /function, its definition or its arguments changed/],
   ['it was moved to the call, digests and all', (db, scene) => {
     const { approval_id } = firstApproval(db, scene) as Record<string, string>
-    const { function_digest, approval_digest } = db.get('approval_requests', scene.approval) as Record<string, string>
-    db.set('approval_requests', approval_id!, { call_id: scene.call, function_id: 'shop::refund', function_digest: function_digest!, approval_digest: approval_digest! })
+    const { function_id = null, function_digest = null, approval_digest = null } = db.get('approval_requests', scene.approval)
+    db.set('approval_requests', approval_id!, { call_id: scene.call, function_id, function_digest, approval_digest })
     setCall({ status: 'allowed', approval_id: approval_id! })(db, scene)
   }, /not the one that was asked for/],
-  ['its decision was copied', (db, scene) => { approved(db, scene, String(firstApproval(db, scene)['decided'])) }, /./],
+  ['its decision was copied', (db, scene) => { approved(db, scene, String(firstApproval(db, scene)['decided'])) }, /older than the question/],
 ]
 
 describe.each(modes)('%s', (mode) => {
@@ -392,7 +407,8 @@ describe.each(modes)('%s', (mode) => {
 
   it('[attacker.other-function] a call approved, then turned into one of another function, is not sent', async () => {
     const scene = await heldAfter([ship])
-    await getsNothingSent(scene, mode, afterSigning((db) => { db.set('calls', scene.call, { function_id: 'shop::refund' }) }), /does not carry its seal/)
+    const turn = afterSigning((db) => { db.set('calls', scene.call, { function_id: 'shop::refund' }) })
+    await getsNothingSent(scene, mode, turn, /does not carry its seal/)
   })
 
   it('[attacker.other-function] nor when call and approval are turned together, every digest made to fit', async () => {
@@ -430,7 +446,7 @@ describe.each(modes)('%s', (mode) => {
     const place = await openPlace({ config })
     const turn = await place.run(function_id, given)
     expect(turn).toMatchObject({ state: 'cancelled', reason: 'denied' })
-    const scene: Scene = { place, options: { config }, turn: turn.turn_id, session: turn.session_id, call: turn.function_call_id, approval: '' }
+    const scene = sceneOf(place, { config }, turn)
     await getsNothingSent(scene, mode, setCall({ status: 'allowed' }), null)
   })
 
@@ -455,15 +471,22 @@ describe.each(modes)('%s', (mode) => {
 // ------------------------------------------------------------------------------------------------ rows put in, changed and taken out
 
 const seal = '0'.repeat(64)
-/** The columns of a call that its seal does not cover. */
+/** A call like the one in question, put in by hand. */
 const newCall = (db: Attacker, scene: Scene, columns: Row): Row => {
-  const call = { ...db.get('calls', scene.call), call_id: `c_${'3'.repeat(32)}`, step: 9, ordinal: 0, status: 'proposed', approval_id: null, result: null, seal, ...columns }
+  const place = { call_id: `c_${'3'.repeat(32)}`, step: 9, ordinal: 0 }
+  const call = { ...db.get('calls', scene.call), ...place, status: 'proposed', approval_id: null, result: null, seal, ...columns }
   db.insert('calls', call)
   return call
 }
+/** A table of the attacker's own, with these rows. */
+const table = (db: Attacker, name: string, ...rows: readonly Row[]): void => {
+  db.run(`CREATE TABLE ${name} (${Object.keys(rows[0] ?? {}).join(', ')})`)
+  for (const row of rows) db.insert(name, row)
+}
 const newItem = (db: Attacker, scene: Scene, columns: Row): void => {
   const seq = Number(db.get('turns', scene.turn)['inbox_posted']) + 1
-  db.insert('inbox', { inbox_id: `i_${'4'.repeat(32)}`, session_id: scene.session, turn_id: scene.turn, seq, principal: 'local', seal, posted_at: Date.now(), ...columns })
+  const ids = { inbox_id: `i_${'4'.repeat(32)}`, session_id: scene.session, turn_id: scene.turn }
+  db.insert('inbox', { ...ids, seq, principal: 'local', seal, posted_at: Date.now(), ...columns })
 }
 const say = (db: Attacker, text: string): string => otherContent(db, JSON.stringify([{ type: 'text', text }]))
 const firstMessage = (db: Attacker, { session }: Scene): Row => db.row('SELECT * FROM messages WHERE session_id = ? ORDER BY ordinal', session)
@@ -554,7 +577,7 @@ const altered: readonly Case[] = [
     db.set('turns', scene.turn, { claims: 99 })
   }, null],
   ['approvers of the row', (db, scene) => {
-    approved(db, scene, signed(scene, String(db.get('approval_requests', scene.approval)['approval_digest']), { approver: 'second' }, stranger.privateKey), { approver_roles: '["owner"]' })
+    approved(db, scene, byStranger(db, scene, { approver: 'second' }), { approver_roles: '["owner"]' })
   }, /not an approver/],
 ]
 
@@ -569,7 +592,8 @@ describe.each(modes)('%s', (mode) => {
     ['counted', { counted: true, seq: null }],
     ['not counted', { counted: false, seq: null }],
     ['far ahead', { counted: false, seq: 1000 }],
-  ] as const)('[stop.any-moment] a stop put into the inbox by hand is ignored, and keeps nobody from deciding or stopping: %s', async (_title, { counted, seq }) => {
+  ] as const)('[stop.any-moment] a stop put into the inbox by hand is ignored and keeps nobody from deciding or stopping: %s', async (_how, item) => {
+    const { counted, seq } = item
     const script = [{ calls: [refund] }, { calls: [refund] }, { text: 'Done.' }]
     const scene = await held({ script })
     await strike(scene, mode, (db) => {
@@ -607,7 +631,8 @@ describe.each(modes)('%s', (mode) => {
     attack(scene.place, (db) => { as('second')(db, scene) })
     const { folder, key, functions } = scene.place
     const rowsOnly = await openPlace({ ...scene.options, folder, key, functions, worker: false })
-    expect(await rowsOnly.harness.send({ message: 'Pay mallory.', session_id: scene.session }, second)).toMatchObject({ merged: true, turn_id: scene.turn })
+    const said = await rowsOnly.harness.send({ message: 'Pay mallory.', session_id: scene.session }, second)
+    expect(said).toMatchObject({ merged: true, turn_id: scene.turn })
     expect(await rowsOnly.harness.stop({ session_id: scene.session }, second)).toEqual({ stopping: true })
     await rowsOnly.close()
     if (mode === 'while nothing runs') attack(scene.place, (db) => { as('local')(db, scene) })
@@ -702,7 +727,8 @@ describe.each(modes)('%s', (mode) => {
       db.insert('turns', { ...turn, ...ids, ordinal: 2, ...columns })
       wake(db, { ...scene, turn: ids.turn_id })
       for (const [ordinal, function_id] of ['shop::refund', 'shop::note', 'shop::look_up'].entries()) {
-        newCall(db, scene, { call_id: `c_${String(ordinal).repeat(32)}`, turn_id: ids.turn_id, ordinal, function_id, approval_id: scene.approval, ...columns })
+        const call_id = `c_${String(ordinal).repeat(32)}`
+        newCall(db, scene, { call_id, turn_id: ids.turn_id, ordinal, function_id, approval_id: scene.approval, ...columns })
       }
     }, /turn t_8+ does not carry its seal/)
   })
@@ -710,8 +736,8 @@ describe.each(modes)('%s', (mode) => {
   it('[attacker.session-rule] a hand-made session rule gets nothing sent', async () => {
     const scene = await held()
     await getsNothingSent(scene, mode, (db) => {
-      db.run('CREATE TABLE session_rules (rule_id TEXT PRIMARY KEY, session_id TEXT, principal TEXT, function_id TEXT, pattern TEXT, effect TEXT, expires_at BIGINT, seal TEXT)')
-      db.insert('session_rules', { rule_id: 'r1', session_id: scene.session, principal: 'local', function_id: 'shop::refund', pattern: '{}', effect: 'allow', expires_at: 9e15, seal })
+      const whom = { session_id: scene.session, principal: 'local', function_id: 'shop::refund' }
+      table(db, 'session_rules', { rule_id: 'r1', ...whom, pattern: '{}', effect: 'allow', expires_at: 9e15, seal })
       setCall({ status: 'proposed', approval_id: null })(db, scene)
     }, null)
     expect(await scene.place.turn(scene.turn)).toMatchObject({ state: 'held' })
@@ -720,13 +746,10 @@ describe.each(modes)('%s', (mode) => {
   it('[attacker.identity-row] a hand-made identity row gets nothing sent, and nobody in', async () => {
     const scene = await held()
     await getsNothingSent(scene, mode, (db) => {
-      db.run('CREATE TABLE identities (identity_id TEXT PRIMARY KEY, principal TEXT, type TEXT, roles TEXT, scopes TEXT, functions TEXT, active BIGINT)')
-      for (const principal of ['local', 'mallory']) {
-        db.insert('identities', { identity_id: principal, principal, type: 'user', roles: '["owner","operator","approver"]', scopes: '["admin","approvals:decide"]', functions: '["*"]', active: 1 })
-      }
-      db.run('CREATE TABLE approvers (name TEXT PRIMARY KEY, public_key TEXT, roles TEXT, active BIGINT)')
-      db.insert('approvers', { name: 'mallory', public_key: strangerKey, roles: '["approver"]', active: 1 })
-      approved(db, scene, signed(scene, String(db.get('approval_requests', scene.approval)['approval_digest']), { approver: 'mallory' }, stranger.privateKey))
+      const rights = { roles: '["owner","operator","approver"]', scopes: '["admin","approvals:decide"]', functions: '["*"]', active: 1 }
+      table(db, 'identities', ...['local', 'mallory'].map((principal) => ({ identity_id: principal, principal, type: 'user', ...rights })))
+      table(db, 'approvers', { name: 'mallory', public_key: strangerKey, roles: '["approver"]', active: 1 })
+      approved(db, scene, byStranger(db, scene, { approver: 'mallory' }))
       db.run(`UPDATE sessions SET owner = 'mallory'`)
     }, /mallory is not an approver/)
     expect(await scene.place.harness.get_user_context({}, scene.place.caller)).toMatchObject({ id: 'local', roles: ['owner'] })
@@ -736,14 +759,14 @@ describe.each(modes)('%s', (mode) => {
   it('[attacker.token-row] a hand-made token row gets nothing sent, and no scope', async () => {
     const scene = await held()
     await getsNothingSent(scene, mode, (db) => {
-      db.run('CREATE TABLE tokens (token_id TEXT PRIMARY KEY, principal TEXT, hash TEXT, scopes TEXT, expires_at BIGINT, seal TEXT)')
-      db.insert('tokens', { token_id: 'k1', principal: 'second', hash: 'f'.repeat(64), scopes: '["admin","approvals:decide","calls:resolve"]', expires_at: 9e15, seal })
-      db.run('CREATE TABLE delegations (delegation_id TEXT PRIMARY KEY, of_principal TEXT, to_principal TEXT, scopes TEXT, seal TEXT)')
-      db.insert('delegations', { delegation_id: 'd1', of_principal: 'local', to_principal: 'second', scopes: '["admin"]', seal })
+      const wide = '["admin","approvals:decide","calls:resolve"]'
+      table(db, 'tokens', { token_id: 'k1', principal: 'second', hash: 'f'.repeat(64), scopes: wide, expires_at: 9e15, seal })
+      table(db, 'delegations', { delegation_id: 'd1', of_principal: 'local', to_principal: 'second', scopes: wide, seal })
       setCall({ status: 'proposed', approval_id: null })(db, scene)
     }, null)
-    await expect(scene.place.harness.verify_audit({}, scene.place.callerOf('second'))).rejects.toMatchObject({ code: 'forbidden' })
-    await expect(scene.place.harness.get_approval({ approval_id: scene.approval }, scene.place.callerOf('second'))).rejects.toMatchObject({ code: 'not_found' })
+    const [{ harness }, second] = [scene.place, scene.place.callerOf('second')]
+    await expect(harness.verify_audit({}, second)).rejects.toMatchObject({ code: 'forbidden' })
+    await expect(harness.get_approval({ approval_id: scene.approval }, second)).rejects.toMatchObject({ code: 'not_found' })
   })
 
   it('[home.one-worker] a worker row put in by hand sends nothing, and keeps turns waiting only until it is gone', async () => {
@@ -751,10 +774,9 @@ describe.each(modes)('%s', (mode) => {
     await scene.place.close()
     const forge: Strike = (db) => {
       db.run('DELETE FROM workers')
-      db.insert('workers', {
-        slot: 'worker', worker_id: 'w_forged', pid: 1, pid_start: null, host: 'elsewhere', fingerprint: 'f', program: 'serve', started_at: 1, lease_until: Date.now() + 3_600_000,
-      })
-      approved(db, scene, signed(scene, String(db.get('approval_requests', scene.approval)['approval_digest']), {}, stranger.privateKey))
+      const who = { worker_id: 'w_forged', pid: 1, pid_start: null, host: 'elsewhere', program: 'serve', fingerprint: 'f' }
+      db.insert('workers', { slot: 'worker', ...who, started_at: 1, lease_until: Date.now() + 3_600_000 })
+      approved(db, scene, byStranger(db, scene))
       db.set('turns', scene.turn, { status: 'running', lease_owner: 'w_forged' })
     }
     if (mode === 'while nothing runs') attack(scene.place, (db) => { forge(db, scene) })
@@ -780,10 +802,12 @@ describe.each(modes)('%s', (mode) => {
   ])('[commit.idempotency-key] an answer put under a key by hand is refused, sends nothing and tells nothing: %s', async (_title, response) => {
     const scene = await held()
     const call = { function_id: 'shop::note', arguments: { text: 'x' } }
-    const foreign = await scene.place.harness.trigger({ call: { function_id: 'shop::look_up', arguments: { order: 'B-2' } }, wait_seconds: 10 }, scene.place.callerOf('second'))
-    const request_hash = digestOf('trigger', { call, session_id: null })
-    const row = { principal: 'local', operation: 'trigger', idempotency_key: 'key', request_hash, expires_at: 9e15, response: response(foreign.turn_id) }
-    await getsNothingSent(scene, mode, (db) => { db.insert('idempotency', row) }, null)
+    const theirs = { function_id: 'shop::look_up', arguments: { order: 'B-2' } }
+    const foreign = await scene.place.harness.trigger({ call: theirs, wait_seconds: 10 }, scene.place.callerOf('second'))
+    const key = { principal: 'local', operation: 'trigger', idempotency_key: 'key', request_hash: digestOf('trigger', { call, session_id: null }) }
+    await getsNothingSent(scene, mode, (db) => {
+      db.insert('idempotency', { ...key, expires_at: 9e15, response: response(foreign.turn_id) })
+    }, null)
     const before = scene.place.functions.sent.length
     const again = scene.place.harness.trigger({ call, idempotency_key: 'key', wait_seconds: 1 }, scene.place.caller)
     await expect(again).rejects.toMatchObject({ code: 'conflict', message: expect.stringContaining('"key" was altered') })
@@ -830,7 +854,7 @@ async function hanging(): Promise<{ scene: Scene; letGo(): void }> {
   }))
   const asked = await place.run('shop::note', { text: 'x' }, 0)
   while (place.functions.count('shop::note') === 0) await wait(20)
-  return { scene: { place, options, turn: asked.turn_id, session: asked.session_id, call: asked.function_call_id, approval: '' }, letGo: () => { letGo() } }
+  return { scene: sceneOf(place, options, asked), letGo: () => { letGo() } }
 }
 
 it.each([
@@ -843,8 +867,8 @@ it.each([
 ])('[write.at-most-once] a write under way is sent once when it is %s', async (_title, call, turn) => {
   const { scene, letGo } = await hanging()
   attack(scene.place, (db) => {
-    if (Object.keys(call).length > 0) db.set('calls', scene.call, call as Row)
-    if (Object.keys(turn).length > 0) db.set('turns', scene.turn, turn as Row)
+    if (Object.keys(call).length > 0) db.set('calls', scene.call, call)
+    if (Object.keys(turn).length > 0) db.set('turns', scene.turn, turn)
   })
   await wait(700)
   letGo()
@@ -897,7 +921,10 @@ it('[authority.judged-at-start] a read that was allowed waits for a person when 
 it('[approvals.lockout] tries at a passphrase that were set back are free again, and still wrong', async () => {
   const place = await openPlace({ config })
   await place.home.writeApproverKey('alice', (await makeApproverKey('a long enough passphrase')).file)
-  const attempt = (): Promise<unknown> => place.harness.unlock('alice', 'not this one at all').catch((error: unknown) => (error as { code: string }).code)
+  const attempt = async (): Promise<unknown> => {
+    const error: unknown = await place.harness.unlock('alice', 'not this one at all').catch((thrown: unknown) => thrown)
+    return (error as { code?: string }).code
+  }
   attack(place, (db) => { db.insert('approver_tries', { approver: 'alice', failures: 5, locked_until: Date.now() + 60_000 }) })
   expect(await attempt()).toBe('approver_locked')
   attack(place, (db) => { db.run('DELETE FROM approver_tries') })

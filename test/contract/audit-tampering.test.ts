@@ -129,7 +129,7 @@ describe('the rows beside the record', () => {
   })
 
   it('an edited event of an execution contradicts the record and its own hash', async () => {
-    const { report, turn } = await afterTampering(({ run }, { execution_id }) => run(`UPDATE executions SET intent = 'x' WHERE execution_id = ?`, execution_id))
+    const { report, turn } = await afterTampering(({ run }, { execution_id: id }) => run(`UPDATE executions SET intent = 'x' WHERE execution_id = ?`, id))
     expect(named(report, 'execution_differs').map(({ object }) => object)).toEqual([turn.execution_id, turn.execution_id])
   })
 

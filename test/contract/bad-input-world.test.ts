@@ -4,7 +4,7 @@
  * later works.
  */
 import Database from 'better-sqlite3'
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { SignedDecision } from '../../core/approvals/approval'
@@ -16,7 +16,7 @@ import { ollamaModel } from '../../core/model/ollama'
 import { openHarness, type OpenOptions } from '../../core/open-harness'
 import { sql, type Connection } from '../../core/store/sql'
 import { openSqlite } from '../../core/store/sqlite'
-import { attack, look, settled, type Row } from '../support/attacker'
+import { attack, look, settled, storedRows } from '../support/attacker'
 import { startCountingServer, type CountingServer } from '../support/counting-server'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
 import { startStrictOllama, type StrictOllama, type StubOptions } from '../support/strict-ollama'
@@ -28,11 +28,6 @@ afterEach(async () => {
 })
 
 const refund = { order: 'A-1', amount: 20 }
-
-function stored(place: Pick<Place, 'home'>): Record<string, Row[]> {
-  const tables = ['contents', 'executions', 'sessions', 'turns', 'messages', 'calls', 'inbox', 'approval_requests', 'idempotency', 'approver_tries', 'audit_events']
-  return look(place, (reader) => Object.fromEntries(tables.map((table) => [table, reader.rows(`SELECT * FROM ${table}`)])))
-}
 
 /** The error of ours; `mayName` for what only who runs the program sees, and needs to know where. */
 async function refusal(work: () => Promise<unknown>, mayName = ''): Promise<HarnessError> {
@@ -81,17 +76,18 @@ async function asNobody<T>(work: () => Promise<T>): Promise<T> {
 it('[bad.read-only-database] a database file that may not be written is told at the start, and is as it was', async () => {
   const held = await heldAndClosed()
   const { home, folder, model } = held.place
-  const before = stored(held.place)
+  const before = storedRows(held.place)
   const text = readFileSync(home.databasePath)
   chmodSync(home.databasePath, 0o444)
   chmodSync(folder, 0o555)
   chmodSync(home.configPath, 0o644)
   const error = await refusal(() => asNobody(() => openHarness({ home, env: {}, log: silentLog, program: 'serve', worker: true, model })))
-  expect([error.code, error.message]).toEqual(['store_unavailable', expect.stringMatching(/read-only; nothing was changed. Give this user the right to write|cannot be opened. Check that its folder exists and may be written/)])
+  expect(error.code).toBe('store_unavailable')
+  expect(error.message).toMatch(/read-only; nothing was changed. Give this user the right|cannot be opened. Check that its folder .* may be written/)
   chmodSync(folder, 0o700)
   expect(readFileSync(home.databasePath).equals(text)).toBe(true)
   chmodSync(home.databasePath, 0o600)
-  expect(stored(held.place)).toEqual(before)
+  expect(storedRows(held.place)).toEqual(before)
   await goesOn(held)
 })
 
@@ -100,7 +96,7 @@ it('[bad.read-only-database] a database that becomes read-only refuses what woul
   const place = await openPlace({ wrapConnection: (plain) => (connection = plain) })
   const held = await place.run('shop::refund', refund)
   await settled(place)
-  const before = stored(place)
+  const before = storedRows(place)
   await connection!.atomically([sql('PRAGMA query_only = ON')])
   const says = 'The database is read-only; nothing was changed. Give this user the right to write the file and its folder.'
   for (const work of [
@@ -110,7 +106,7 @@ it('[bad.read-only-database] a database that becomes read-only refuses what woul
     () => place.decide(held.approvals[0]!.approval_id, 'approve'),
   ]) expect(await refusal(work)).toMatchObject({ code: 'store_unavailable', message: says, retry: true })
   expect(await place.turn(held.turn_id)).toMatchObject({ state: 'held' })
-  expect(stored(place)).toEqual(before)
+  expect(storedRows(place)).toEqual(before)
   await place.close()
   attack(place, (db) => db.run('DELETE FROM workers'))
   await goesOn({ place, turn: held.turn_id, approval: held.approvals[0]!.approval_id })
@@ -118,7 +114,7 @@ it('[bad.read-only-database] a database that becomes read-only refuses what woul
 
 it.each([
   ['a folder', (path: string) => { mkdirSync(path) }, /cannot be opened|is not a file/],
-  ['a text', (path: string) => { writeFileSync(path, 'This is no database. '.repeat(200), { mode: 0o600 }) }, /not a database of this program, or is damaged. Restore it from a backup/],
+  ['a text', (path: string) => { writeFileSync(path, 'No database. '.repeat(200), { mode: 0o600 }) }, /not a database of this program.* Restore it/],
 ])('what stands in the place of the database and is none is told, and left alone: %s', async (_title, put, says) => {
   const held = await heldAndClosed()
   const { home } = held.place
@@ -137,11 +133,24 @@ it.each([
 it('[bad.newer-schema] a database of a newer version is refused by name, and left alone', async () => {
   const held = await heldAndClosed()
   attack(held.place, (db) => { db.insert('migrations', { number: 9_000, applied_at: 1 }) })
-  const before = stored(held.place)
+  const before = storedRows(held.place)
   const error = await refusal(() => open(held.place))
-  expect([error.code, error.message]).toEqual(['schema_too_new', expect.stringMatching(/^The database has schema 9000, this version of agent-harness knows up to \d+. Install the newer version again, or restore a backup/)])
-  expect(stored(held.place)).toEqual(before)
+  expect(error.code).toBe('schema_too_new')
+  expect(error.message).toMatch(/^The database has schema 9000, this version .* knows up to \d+. Install the newer version again/)
+  expect(storedRows(held.place)).toEqual(before)
   attack(held.place, (db) => { db.run('DELETE FROM migrations WHERE number = 9000') })
+  await goesOn(held)
+})
+
+it('a sent.log that cannot be opened is told at the start, and leaves nothing open', async () => {
+  const held = await heldAndClosed()
+  const { home } = held.place
+  renameSync(home.sentLogPath, `${home.sentLogPath}.kept`)
+  mkdirSync(home.sentLogPath)
+  const error = await refusal(() => open(held.place))
+  expect([error.code, error.message]).toEqual(['store_unavailable', expect.stringMatching(/^sent.log cannot be opened, so no write could be sent/)])
+  rmSync(home.sentLogPath, { recursive: true })
+  renameSync(`${home.sentLogPath}.kept`, home.sentLogPath)
   await goesOn(held)
 })
 
@@ -201,14 +210,14 @@ it('[bad.locked-database] one that stays locked is told after a while; nothing w
   })
   const held = await place.run('shop::refund', refund)
   await settled(place)
-  const before = stored(place)
+  const before = storedRows(place)
   const unlock = lock(place)
   for (const work of [() => place.harness.send({ message: 'Hello.' }, place.caller), () => place.decide(held.approvals[0]!.approval_id, 'approve')]) {
     const says = 'The database is locked by another program; nothing was changed. Close what holds it and try again.'
     expect(await refusal(work)).toMatchObject({ code: 'store_unavailable', retry: true, message: says })
   }
   unlock()
-  expect(stored(place)).toEqual(before)
+  expect(storedRows(place)).toEqual(before)
   await place.decide(held.approvals[0]!.approval_id, 'approve')
   expect(await place.turn(held.turn_id)).toMatchObject({ state: 'completed' })
 })
@@ -223,13 +232,14 @@ it('[bad.locked-database] a place that is opened while its database is locked ta
   expect(await again.turn(held.turn)).toMatchObject({ state: 'completed' })
 })
 
-it('[bad.second-process] [home.one-worker] a second one on the database stands by, says so, writes rows, and takes over when the first ends', async () => {
+it('[bad.second-process] [home.one-worker] a second one on the database stands by, says so, writes rows, and takes over later', async () => {
   const first = await openPlace({ script: [{ text: 'Of the first.' }] })
   const held = await first.run('shop::refund', refund)
   const second = await openPlace({ folder: first.folder, key: first.key, script: [{ text: 'Of the second.' }] })
   expect(second.harness.workerState().state).toBe('standing_by')
   await wait(50)
-  expect(second.harness.workerState().text).toMatch(/^Another process \(serve, pid \d+\) holds the database and runs the turns; this one writes and reads rows only\.$/)
+  const says = /^Another process \(serve, pid \d+\) holds the database and runs the turns; this one writes and reads rows only\.$/
+  expect(second.harness.workerState().text).toMatch(says)
   expect(await second.say('Hello.')).toMatchObject({ state: 'completed', result: 'Of the first.', worker: expect.stringMatching(/Another process/) })
   expect(second.model.requests).toEqual([])
 
@@ -267,11 +277,13 @@ async function endsThenWorks(ill: StrictOllama | CountingServer | null, reason: 
     await ill.stop()
   }
   const well = await stub({ port, script: [{ tool_calls: [{ name: 'shop__look_up', arguments: { order: 'A-1' } }] }, { text: 'It was shipped.' }] })
-  expect(await place.say('Look up A-1.', { session_id: turn.session_id })).toMatchObject({ state: 'completed', result: 'It was shipped.', calls: [{ status: 'succeeded' }] })
+  const later = await place.say('Look up A-1.', { session_id: turn.session_id })
+  expect(later).toMatchObject({ state: 'completed', result: 'It was shipped.', calls: [{ status: 'succeeded' }] })
   expect(place.functions.count('shop::look_up')).toBe(1)
   expect(well.violations).toEqual([])
   // the message of the turn that failed is part of the conversation still
-  expect(well.chats.at(-1)?.messages.filter((message) => message.role === 'user').map((message) => message.content)).toEqual(['Look up A-1.', 'Look up A-1.'])
+  const said = (well.chats.at(-1)?.messages ?? []).filter((message) => message.role === 'user')
+  expect(said.map((message) => message.content)).toEqual(['Look up A-1.', 'Look up A-1.'])
 }
 
 async function freePort(): Promise<number> {
@@ -294,7 +306,8 @@ it('[bad.ollama-without-model] a turn whose model is not there ends with its nam
 })
 
 it('[bad.ollama-cut] a turn whose answer is cut ends so, and nothing of the half answer runs; a later one works', async () => {
-  const ill = await stub({ script: [{ text: 'I will look it up.', tool_calls: [{ name: 'shop__look_up', arguments: { order: 'A-1' } }], calls_in_final: true, fault: { kind: 'cut', bytes: 200 } }] })
+  const call = { name: 'shop__look_up', arguments: { order: 'A-1' } }
+  const ill = await stub({ script: [{ text: 'I will look it up.', tool_calls: [call], calls_in_final: true, fault: { kind: 'cut', bytes: 200 } }] })
   await endsThenWorks(ill, 'model_unavailable', /./)
 })
 
@@ -307,7 +320,8 @@ it('[bad.ollama-redirects] a turn whose model server redirects ends so, and nobo
 })
 
 it('[bad.tool-not-offered] a tool that was not offered is no call: the model is told, and goes on', async () => {
-  const server = await stub({ script: [{ tool_calls: [{ name: 'shop__secret_drop', arguments: {} }, { name: 'rm', arguments: { path: '/' } }] }, { text: 'Then not.' }] })
+  const asked = [{ name: 'shop__secret_drop', arguments: {} }, { name: 'rm', arguments: { path: '/' } }]
+  const server = await stub({ script: [{ tool_calls: asked }, { text: 'Then not.' }] })
   const place = await openPlace({ model: modelAt(server.url) })
   const turn = await place.say('Drop it.')
   expect(turn).toMatchObject({ state: 'completed', result: 'Then not.' })
@@ -327,7 +341,8 @@ it.each([
   ['auth_expired', 'other', 'model_failed'],
   ['context_overflow', 'other', 'context_overflow'],
 ] as const)('a model that fails (%s, %s) ends its turn with reason and words; the session goes on', async (error_kind, cause, reason) => {
-  const place = await openPlace({ script: ({ messages }) => (messages.at(-1)?.role === 'user' && JSON.stringify(messages.at(-1)).includes('Again') ? { text: 'Yes.' } : { fail: { error_kind, cause, message: 'It has no room.' } }) })
+  const failing = { fail: { error_kind, cause, message: 'It has no room.' } }
+  const place = await openPlace({ script: ({ messages }) => (JSON.stringify(messages.at(-1)).includes('Again') ? { text: 'Yes.' } : failing) })
   const turn = await place.say('Hello.')
   expect(turn).toMatchObject({ state: 'failed', reason, detail: 'It has no room.' })
   expect(await place.say('Again.', { session_id: turn.session_id })).toMatchObject({ state: 'completed', result: 'Yes.' })
@@ -335,26 +350,32 @@ it.each([
 
 // ------------------------------------------------------------------------------------------------ passphrase and decisions
 
-it('[bad.wrong-passphrase] a wrong passphrase is told with the tries that are left, and repeats nothing of itself; the right one still decides', async () => {
+const otherKey = generateKeyPairSync('ed25519').privateKey
+const approvalBy = (key: KeyObject, digest: string): SignedDecision =>
+  signDecision(key, digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line' })
+
+it('[bad.wrong-passphrase] a wrong passphrase is told with the tries left and nothing of itself; the right one still decides', async () => {
   const { publicKey, file } = await makeApproverKey('correct horse battery')
   const place = await openPlace({ config: () => shopConfig(publicKey) })
   await place.home.writeApproverKey('alice', file)
   const held = await place.run('shop::refund', refund)
   const error = await refusal(() => place.harness.unlock('alice', 'a wrong passphrase, all of it'))
-  expect([error.code, error.message]).toEqual(['wrong_passphrase', 'The passphrase does not open the key of approver alice. 4 tries are left before it is locked.'])
+  expect(error.code).toBe('wrong_passphrase')
+  expect(error.message).toBe('The passphrase does not open the key of approver alice. 4 tries are left before it is locked.')
   expect(JSON.stringify(error.data)).not.toContain('all of it')
-  expect(JSON.stringify(stored(place))).not.toContain('all of it')
-  expect(await refusal(() => place.harness.unlock('nobody', 'correct horse battery'))).toMatchObject({ code: 'not_found', message: expect.stringMatching(/nobody has no key here. agent-harness init makes one/) })
+  expect(JSON.stringify(storedRows(place))).not.toContain('all of it')
+  const none = await refusal(() => place.harness.unlock('nobody', 'correct horse battery'))
+  expect([none.code, none.message]).toEqual(['not_found', 'Approver nobody has no key here. agent-harness init makes one.'])
 
   const key = await place.harness.unlock('alice', 'correct horse battery')
   const { approval_id, approval_digest } = await place.harness.get_approval({ approval_id: held.approvals[0]!.approval_id }, place.caller)
-  const signed = signDecision(key, approval_digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line' })
+  const signed = approvalBy(key, approval_digest)
   await place.harness.decide_approval({ approval_id, ...signed }, place.caller)
   expect(await place.turn(held.turn_id)).toMatchObject({ state: 'completed' })
 })
 
 it.each([
-  ['signed with another key', (decided: SignedDecision, digest: string) => signDecision(generateKeyPairSync('ed25519').privateKey, digest, decided), /The signature does not verify/],
+  ['signed with another key', (_: SignedDecision, digest: string) => approvalBy(otherKey, digest), /The signature does not verify/],
   ['signed over something else', (decided: SignedDecision) => ({ ...decided, reason: 'Because.' }), /The signature does not verify/],
   ['with a signature that is none', (decided: SignedDecision) => ({ ...decided, signature: '\u0000 not base64' }), /The signature does not verify/],
   ['by somebody who may not', (decided: SignedDecision) => ({ ...decided, approver: 'mallory' }), /mallory is not an approver in the configuration/],
@@ -364,48 +385,53 @@ it.each([
   const place = await openPlace()
   const held = await place.run('shop::refund', refund)
   const { approval_id, approval_digest } = await place.harness.get_approval({ approval_id: held.approvals[0]!.approval_id }, place.caller)
-  const decided = signDecision(place.key, approval_digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line' })
+  const decided = approvalBy(place.key, approval_digest)
   const error = await refusal(() => place.harness.decide_approval({ approval_id, ...change(decided, approval_digest) }, place.caller))
   expect([error.code, error.message]).toEqual(['forbidden', expect.stringMatching(says)])
   expect(error.message).toContain(approval_id)
-  expect(look(place, (reader) => reader.rows(`SELECT changes FROM audit_events WHERE chain = 'deployment'`)).some(({ changes }) => String(changes).includes('decision.refused'))).toBe(true)
+  const record = look(place, (reader) => reader.rows(`SELECT changes FROM audit_events WHERE chain = 'deployment'`))
+  expect(JSON.stringify(record)).toContain('decision.refused')
   expect(place.functions.sent).toEqual([])
   await place.decide(approval_id, 'approve')
   expect(await place.turn(held.turn_id)).toMatchObject({ state: 'completed' })
-  expect(await refusal(() => place.decide(approval_id, 'reject'))).toMatchObject({ code: 'approval_closed', message: `Approval ${approval_id} is approved by alice; it cannot be decided any more.` })
+  const late = await refusal(() => place.decide(approval_id, 'reject'))
+  expect([late.code, late.message]).toEqual(['approval_closed', `Approval ${approval_id} is approved by alice; it cannot be decided any more.`])
 })
 
 // ------------------------------------------------------------------------------------------------ the configuration
 
-const withPattern = (text: string, pattern: string): string => text.replace('text: { type: string }', () => `text: { type: string, pattern: '${pattern}' }`)
+const withPattern = (text: string, pattern: string): string =>
+  text.replace('text: { type: string }', () => `text: { type: string, pattern: '${pattern}' }`)
+const withSecret = (text: string): string => text.replace('/refund" }', '/refund", headers: { authorization: "${SHOP_TOKEN}" } }')
+const withoutKey = (text: string): string => text.replace(/public_key: "[^"]{20}/, 'public_key: "AAAA')
 
 const broken: readonly (readonly [title: string, change: (text: string) => string, says: RegExp])[] = [
   ['a line that is no YAML', (text) => text.replace('policy:', 'policy: {{{'), /^harness.yaml line \d+, column \d+: /],
   ['a name that stands twice', (text) => `${text}\npolicy: {}\n`, /line \d+, column 1: This name stands twice/],
   ['a setting that is none', (text) => text.replace('policy:', 'polici:'), /polici is not a setting. Known here: .*policy/],
-  ['a value of the wrong type', (text) => text.replace('risk: high', 'risk: extreme'), /functions.shop::refund.risk must be one of low, medium, high/],
-  ['a secret that is not set', (text) => text.replace('/refund" }', '/refund", headers: { authorization: "${SHOP_TOKEN}" } }'), /environment variable SHOP_TOKEN, which is not set/],
-  ['an approver whose key is none', (text) => text.replace(/public_key: "[^"]{20}/, 'public_key: "AAAA'), /approvers\[0\].public_key must be an Ed25519 public key/],
+  ['a value of the wrong type', (text) => text.replace('risk: high', 'risk: extreme'), /shop::refund.risk must be one of low, medium, high/],
+  ['a secret that is not set', withSecret, /environment variable SHOP_TOKEN, which is not set/],
+  ['an approver whose key is none', withoutKey, /approvers\[0\].public_key must be an Ed25519 public key/],
   ['a pattern that looks behind', (text) => withPattern(text, '(?<=a)(a+)+$'), /functions.shop::note.schema cannot be used: .*linear time/],
   ['a pattern that refers back', (text) => withPattern(text, '(a*)*\\1$'), /functions.shop::note.schema cannot be used: .*linear time/],
 ]
 
-it.each(broken)('[bad.broken-configuration] one with %s is refused at the start with line and column, and nothing is lost', async (_title, change, says) => {
+it.each(broken)('[bad.broken-configuration] one with %s is refused at the start with its line, and nothing is lost', async (_title, change, says) => {
   const held = await heldAndClosed()
   const text = readFileSync(held.place.home.configPath, 'utf8')
   writeFileSync(held.place.home.configPath, change(text), { mode: 0o600 })
-  const before = stored(held.place)
+  const before = storedRows(held.place)
   const error = await refusal(() => open(held.place))
   expect([error.code, error.message]).toEqual(['bad_config', expect.stringMatching(says)])
   expect(error.message).toMatch(/^harness.yaml line \d+, column \d+: /)
-  expect(stored(held.place)).toEqual(before)
+  expect(storedRows(held.place)).toEqual(before)
   writeFileSync(held.place.home.configPath, text, { mode: 0o600 })
   await goesOn(held)
 })
 
-it.each(broken)('[bad.broken-configuration] one with %s changes nothing while it runs: the last good one stays in force', async (_title, change, says) => {
+it.each(broken)('[bad.broken-configuration] one with %s changes nothing at a reload: the last good one is in force', async (_title, change, says) => {
   const told: string[] = []
-  const log: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: (fields) => void told.push(String(fields['error'])) }
+  const log: Log = { ...silentLog, error: (fields) => void told.push(String(fields['error'])) }
   const place = await openPlace({ log })
   const held = await place.run('shop::refund', refund)
   const { fingerprint } = place.harness.authority()

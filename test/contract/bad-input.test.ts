@@ -6,7 +6,8 @@ import { isHarnessError, type HarnessError } from '../../core/errors'
 import { scopes, type Caller } from '../../core/identity/principal'
 import { parseStrictJson } from '../../core/json'
 import type { Json } from '../../core/digest'
-import { look, settled, type Row } from '../support/attacker'
+import type { ScriptedReply } from '../../core/model/scripted'
+import { settled, storedRows } from '../support/attacker'
 import { closePlaces, openPlace, shopConfig, type Place } from '../support/place'
 
 afterEach(closePlaces)
@@ -14,18 +15,11 @@ afterEach(closePlaces)
 const refund = { order: 'A-1', amount: 20 }
 const shopCall = (value: unknown): { function_id: string; arguments: Json } => ({ function_id: 'shop::refund', arguments: value as Json })
 
-/** Everything that is stored, but for who is the worker and what was sealed when. */
-function stored(place: Place): Record<string, Row[]> {
-  const tables = ['contents', 'executions', 'sessions', 'turns', 'messages', 'calls', 'inbox', 'approval_requests', 'idempotency', 'approver_tries', 'audit_events']
-  return look(place, (reader) => Object.fromEntries(tables.map((table) => [table, reader.rows(`SELECT * FROM ${table}`)])))
-}
-
 /** The error, which must be one of ours, short, and without a path, a stack or a character that could change a screen. */
 async function refusal(work: () => Promise<unknown>): Promise<HarnessError> {
   const error: unknown = await work().then(() => new Error('It was taken.'), (thrown: unknown) => thrown)
   if (!isHarnessError(error)) throw error
   expect(error.message).not.toMatch(/\/tmp|\/work|node_modules|\.ts\b|\bat \w+ \(|better-sqlite3|ZodError|(?<!received )undefined|\[object/)
-  // eslint-disable-next-line no-control-regex -- what must not be there
   expect(error.message).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/)
   expect(error.message.length).toBeLessThan(500)
   return error
@@ -34,16 +28,21 @@ async function refusal(work: () => Promise<unknown>): Promise<HarnessError> {
 /** Asks for what must be refused, and shows that nothing was lost or left: not a row is different, and the place works. */
 async function refused(place: Place, work: () => Promise<unknown>, code: string, says: RegExp | string): Promise<void> {
   await settled(place)
-  const before = stored(place)
+  const before = storedRows(place)
   const error = await refusal(work)
   expect([error.code, error.message]).toEqual([code, expect.stringMatching(says)])
-  expect(stored(place)).toEqual(before)
+  expect(storedRows(place)).toEqual(before)
   expect(place.functions.sent).toEqual([])
 }
 
 /** Calls an operation with what no type allows. */
 const ask = (place: Place, name: string, input: unknown, caller: Caller = place.caller): Promise<unknown> =>
   (place.harness as unknown as Record<string, (input: unknown, caller: Caller) => Promise<unknown>>)[name]!(input, caller)
+
+/** The operation refuses the input as `invalid_input`. */
+const refuses = (place: Place, name: string, input: unknown, says: RegExp | string): Promise<void> =>
+  refused(place, () => ask(place, name, input), 'invalid_input', says)
+const withOptions = (options: unknown): unknown => ({ message: 'Hello.', options })
 
 // ------------------------------------------------------------------------------------------------ ids
 
@@ -66,38 +65,40 @@ const withIds: readonly (readonly [title: string, name: string, input: (ids: Ids
 
 /** What came of it, with the ids taken out. */
 async function outcome(work: Promise<unknown>, ids: Ids): Promise<string> {
-  const text = await work.then((answer) => JSON.stringify(answer), (error: unknown) => `${(error as HarnessError).code}: ${(error as Error).message}`)
+  const text = await work.then((answer) => JSON.stringify(answer), (error: unknown) => `${(error as HarnessError).code}: ${String(error)}`)
   return Object.entries(ids).reduce((told, [name, id]) => told.replaceAll(id, name), text)
 }
 
-it.each(withIds)('[stranger.as-unknown] [bad.unknown-id] a stranger is told of an id of somebody else what he is told of none: %s', async (_title, name, input) => {
+it.each(withIds)('[stranger.as-unknown] a stranger is told of a foreign id what he is told of an unknown one: %s', async (_title, name, input) => {
   const place = await openPlace()
   const held = await place.run('shop::refund', refund)
   const foreign = { session: held.session_id, turn: held.turn_id, approval: held.approvals[0]!.approval_id }
   await settled(place)
-  const before = stored(place)
+  const before = storedRows(place)
   const stranger = place.callerOf('second', scopes)
   const told = await outcome(ask(place, name, input(unknown), stranger), unknown)
   expect(await outcome(ask(place, name, input(foreign), stranger), foreign)).toBe(told)
-  expect(told).toMatch(/^not_found: There is no (turn|session|approval) (turn|session|approval) |^null$|^\{"approvals":\[\]/)
-  expect(stored(place)).toEqual(before)
+  expect(told).toMatch(/^not_found: HarnessError: There is no (turn|session|approval) (turn|session|approval) |^null$|^\{"approvals":\[\]/)
+  expect(storedRows(place)).toEqual(before)
   expect(await place.turn(held.turn_id)).toMatchObject({ state: 'held' })
 })
 
 it('[bad.unknown-id] an unknown id is named in the error, with what to do', async () => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', session_id: unknown.session }), 'not_found', new RegExp(`no session ${unknown.session} of yours. Check the id`))
-  await refused(place, () => ask(place, 'stop', { session_id: unknown.session, turn_id: unknown.turn }), 'not_found', new RegExp(`no turn ${unknown.turn} of yours. Check the id`))
-  await refused(place, () => ask(place, 'get_approval', { approval_id: unknown.approval }), 'not_found', new RegExp(`no approval ${unknown.approval}.* "agent-harness approvals list"`))
+  const { session, turn, approval } = unknown
+  const notFound = (name: string, input: unknown, says: string): Promise<void> =>
+    refused(place, () => ask(place, name, input), 'not_found', new RegExp(says))
+  await notFound('send', { message: 'Hello.', session_id: session }, `no session ${session} of yours. Check the id`)
+  await notFound('stop', { session_id: session, turn_id: turn }, `no turn ${turn} of yours. Check the id`)
+  await notFound('get_approval', { approval_id: approval }, `no approval ${approval}.* "agent-harness approvals list"`)
 })
 
 it.each(withIds)('[bad.unknown-id] an id of 10,000 characters, or none, is refused: %s', async (_title, name, input) => {
   const place = await openPlace()
   const all = (id: unknown): Ids => ({ session: id, turn: id, approval: id }) as unknown as Ids
-  await refused(place, () => ask(place, name, input(all('x'.repeat(10_000)))), 'invalid_input', new RegExp(`^${name}: (session|turn|approval)_id: Too big.*128 characters`))
-  await refused(place, () => ask(place, name, input(all(''))), 'invalid_input', new RegExp(`^${name}: (session|turn|approval)_id: `))
-  await refused(place, () => ask(place, name, input(all(7))), 'invalid_input', new RegExp(`^${name}: (session|turn|approval)_id: `))
-  await refused(place, () => ask(place, name, input(all({ $ne: null }))), 'invalid_input', new RegExp(`^${name}: (session|turn|approval)_id: `))
+  const says = (what: string): RegExp => new RegExp(`^${name}: (session|turn|approval)_id: ${what}`)
+  await refuses(place, name, input(all('x'.repeat(10_000))), says('Too big.*128 characters'))
+  for (const id of ['', 7, { $ne: null }]) await refuses(place, name, input(all(id)), says(''))
 })
 
 it.each([
@@ -116,7 +117,7 @@ it.each([
   ['a long one', 'x'.repeat(10_000), /^send: agent: Too big/],
 ])('an agent that is not there is refused at send: %s', async (_title, agent, says) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', agent }), 'invalid_input', says)
+  await refuses(place, 'send', { message: 'Hello.', agent }, says)
 })
 
 it('[bad.unknown-id] an unknown function looks like a forbidden one, and its turn ends with the reason', async () => {
@@ -131,10 +132,13 @@ it('[bad.unknown-id] an unknown function looks like a forbidden one, and its tur
 
 // ------------------------------------------------------------------------------------------------ globs and options
 
-it.each(['Shop::*', 'shop::réfund', 'shop::(a+)+$', 'shop::*\u0000', ' ', '', 'x'.repeat(81), 'shop::refund,shop::note'])('[bad.glob] a bad glob is refused at send: %j', async (glob) => {
+const badGlobs = ['Shop::*', 'shop::réfund', 'shop::(a+)+$', 'shop::*\u0000', ' ', '', 'x'.repeat(81), 'shop::refund,shop::note']
+
+it.each(badGlobs)('[bad.glob] a bad glob is refused at send: %j', async (glob) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', options: { functions: { allow: [glob] } } }), 'invalid_input', /^Bad glob ".*": a glob holds only a-z, 0-9, _, : and \*, at most 80/)
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', options: { functions: { allow: [], deny: ['shop::*', glob] } } }), 'invalid_input', /^Bad glob/)
+  const says = /^Bad glob ".*": a glob holds only a-z, 0-9, _, : and \*, at most 80/
+  await refuses(place, 'send', withOptions({ functions: { allow: [glob] } }), says)
+  await refuses(place, 'send', withOptions({ functions: { allow: [], deny: ['shop::*', glob] } }), says)
 })
 
 it.each([
@@ -156,7 +160,7 @@ it.each([
   ['options', [], /options: .*expected object, received array/],
 ])('an option of the wrong type, or that is not there, is refused at send: %s', async (_title, options, says) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', options }), 'invalid_input', says)
+  await refuses(place, 'send', withOptions(options), says)
 })
 
 it.each([
@@ -173,7 +177,7 @@ it.each([
   ['a long key', { message: 'Hello.', idempotency_key: 'x'.repeat(10_000) }, /idempotency_key: Too big/],
 ])('a message of the wrong form is refused: %s', async (_title, input, says) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', input), 'invalid_input', says)
+  await refuses(place, 'send', input, says)
 })
 
 it.each([
@@ -189,13 +193,14 @@ it.each([
   ['get_user_context', { principal: 'second' }, /Unrecognized key: "principal"/],
 ])('an input of the wrong form is refused: %s', async (name, input, says) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, name, input), 'invalid_input', says)
+  await refuses(place, name, input, says)
 })
 
 it('no rounds are a turn that ends with that reason, without asking the model', async () => {
   const place = await openPlace()
   const sent = await place.harness.send({ message: 'Hello.', options: { max_turns: 0 } }, place.caller)
-  expect(await place.turn(sent.turn_id)).toMatchObject({ state: 'failed', reason: 'max_turns', detail: 'The limit of 0 model calls is used up.' })
+  const end = { state: 'failed', reason: 'max_turns', detail: 'The limit of 0 model calls is used up.' }
+  expect(await place.turn(sent.turn_id)).toMatchObject(end)
   expect(place.model.requests).toEqual([])
   expect(await place.say('Hello.')).toMatchObject({ state: 'completed' })
 })
@@ -203,16 +208,20 @@ it('no rounds are a turn that ends with that reason, without asking the model', 
 it('[commit.idempotency-key] a key used for another request is a conflict; its first answer stays', async () => {
   const place = await openPlace()
   const first = await place.harness.send({ message: 'Hello.', idempotency_key: 'monday' }, place.caller)
-  await refused(place, () => ask(place, 'send', { message: 'Something else.', idempotency_key: 'monday' }), 'conflict', /^The idempotency key "monday" was used for another request. Use a new key/)
+  const again = { message: 'Something else.', idempotency_key: 'monday' }
+  const says = /^The idempotency key "monday" was used for another request. Use a new key/
+  await refused(place, () => ask(place, 'send', again), 'conflict', says)
   expect(await place.harness.send({ message: 'Hello.', idempotency_key: 'monday' }, place.caller)).toEqual({ ...first, deduplicated: true })
 })
 
 it('what a caller may not do is refused by name', async () => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'send', { message: 'Hello.' }, place.callerOf('second', ['turns:read'])), 'forbidden', /^send needs the scope turns:write, which second does not have here/)
-  await refused(place, () => ask(place, 'decide_approval', {}, place.callerOf('second')), 'forbidden', /needs the scope approvals:decide/)
+  const forbidden = (name: string, caller: Caller, says: RegExp): Promise<void> =>
+    refused(place, () => ask(place, name, {}, caller), 'forbidden', says)
+  await forbidden('send', place.callerOf('second', ['turns:read']), /^send needs the scope turns:write, which second does not have here/)
+  await forbidden('decide_approval', place.callerOf('second'), /needs the scope approvals:decide/)
   const { principal } = place.caller
-  await refused(place, () => ask(place, 'status', { turn_id: unknown.turn }, { ...place.caller, principal: { ...principal, active: false } }), 'forbidden', /^Principal local is not active/)
+  await forbidden('status', { ...place.caller, principal: { ...principal, active: false } }, /^Principal local is not active/)
 })
 
 // ------------------------------------------------------------------------------------------------ arguments
@@ -248,9 +257,9 @@ it.each([
 })
 
 it('[bad.arguments-off-schema] a model that asks so is told, and may ask again', async () => {
-  const ask = (value: unknown): { calls: { function_id: string; arguments: Record<string, never> }[] } => ({ calls: [{ function_id: 'shop::note', arguments: value as Record<string, never> }] })
+  const note = (value: unknown): ScriptedReply => ({ calls: [{ function_id: 'shop::note', arguments: value as Record<string, never> }] })
   const bad = [{}, null, JSON.parse('{"text":"x","__proto__":{"amount":1}}'), { text: 7 }]
-  const place = await openPlace({ script: [...bad.map(ask), ask({ text: 'x' }), { text: 'Noted.' }] })
+  const place = await openPlace({ script: [...bad.map(note), note({ text: 'x' }), { text: 'Noted.' }] })
   const turn = await place.say('Note it.')
   expect(turn).toMatchObject({ state: 'completed', result: 'Noted.' })
   expect(turn.calls.map((call) => [call.status, call.reason])).toEqual([...bad.map(() => ['denied', 'invalid_arguments']), ['succeeded', null]])
@@ -267,9 +276,9 @@ it.each([
 ])('[bad.proto-key] a key that could change an object is refused, never passed over: %s', async (_title, text, key) => {
   const place = await openPlace()
   const says = `has the key "${key}", which is not allowed`
-  await refused(place, () => ask(place, 'trigger', { call: { function_id: 'shop::note', arguments: JSON.parse(text) } }), 'invalid_input', says)
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', options: { metadata: JSON.parse(text) } }), 'invalid_input', says)
-  await refused(place, () => ask(place, 'send', JSON.parse(`{"message":"Hello.",${text.slice(1)}`)), 'invalid_input', says)
+  await refuses(place, 'trigger', { call: { function_id: 'shop::note', arguments: JSON.parse(text) } }, says)
+  await refuses(place, 'send', withOptions({ metadata: JSON.parse(text) }), says)
+  await refuses(place, 'send', JSON.parse(`{"message":"Hello.",${text.slice(1)}`), says)
   expect(() => parseStrictJson(text, { bytes: 1_000 })).toThrow(says)
   expect(({} as Record<string, unknown>)['admin']).toBeUndefined()
 })
@@ -283,7 +292,10 @@ it.each([
 })
 
 it.each([
-  ['nested without an end', () => { const value: Record<string, unknown> = {}; value['value'] = value; return value }, /nested deeper than 128 levels/],
+  ['nested without an end', () => {
+    const value: Record<string, unknown> = {}
+    return Object.assign(value, { value })
+  }, /nested deeper than 128 levels/],
   ['nested too deeply', () => Array.from({ length: 100_000 }).reduce((inner) => ({ inner }), 1), /nested deeper than 128 levels/],
   ['not a number', () => ({ value: NaN }), /a number that JSON cannot hold/],
   ['too large a number', () => ({ value: Infinity }), /a number that JSON cannot hold/],
@@ -293,8 +305,8 @@ it.each([
   ['nothing', () => undefined, /something that is not JSON|call.arguments/],
 ])('arguments that are no JSON are refused: %s', async (_title, value, says) => {
   const place = await openPlace()
-  await refused(place, () => ask(place, 'trigger', { call: { function_id: 'shop::set', arguments: value() } }), 'invalid_input', says)
-  await refused(place, () => ask(place, 'send', { message: 'Hello.', options: { metadata: value() } }), 'invalid_input', says)
+  await refuses(place, 'trigger', { call: { function_id: 'shop::set', arguments: value() } }, says)
+  await refuses(place, 'send', withOptions({ metadata: value() }), says)
 })
 
 it('arguments nested more deeply than a function may get end their turn with the reason', async () => {
@@ -306,12 +318,14 @@ it('arguments nested more deeply than a function may get end their turn with the
 // ------------------------------------------------------------------------------------------------ sizes
 
 const five = 5_000_000
+const parts = Array.from({ length: 50 }, () => ({ type: 'text', text: 'x'.repeat(five / 50) }))
+const mostIs = 'the most is 1048576 \\(limits.message in harness.yaml\\). Nothing was stored'
 
 it.each([
-  ['a message', 'send', { message: 'x'.repeat(five) }, /^The size of the message is 5000000 bytes; the most is 1048576 \(limits.message in harness.yaml\). Nothing was stored/],
-  ['a message of many parts', 'send', { message: { role: 'user', content: Array.from({ length: 50 }, () => ({ type: 'text', text: 'x'.repeat(five / 50) })) } }, /^The size of the message is 5000049/],
+  ['a message', 'send', { message: 'x'.repeat(five) }, new RegExp(`^The size of the message is 5000000 bytes; ${mostIs}`)],
+  ['a message of many parts', 'send', { message: { role: 'user', content: parts } }, /^The size of the message is 5000049/],
   ['a message of wide characters', 'send', { message: '€'.repeat(400_000) }, /^The size of the message is 1200000 bytes/],
-  ['arguments', 'trigger', { call: { function_id: 'shop::note', arguments: { text: 'x'.repeat(five) } } }, /^The size of the arguments is 5000011 bytes/],
+  ['arguments', 'trigger', { call: { function_id: 'shop::note', arguments: { text: 'x'.repeat(five) } } }, /^The size of the arguments is 5000011/],
   ['metadata', 'send', { message: 'Hello.', options: { metadata: { note: 'x'.repeat(five) } } }, /^The size of the metadata is 5000011 bytes/],
 ])('[bad.large-message] %s of 5 MB: refused with size and limit', async (_title, name, input, says) => {
   const place = await openPlace()

@@ -129,7 +129,7 @@ describe('which turn a message joins', () => {
   }
 
   it('[message.joins-if-equal] one of the same owner with the same agent and options joins the turn that runs', async () => {
-    const options = { max_turns: 5, mode: 'agent', functions: { allow: ['shop::*'] }, metadata: { a: 1, b: 2 } } as const
+    const options = { max_turns: 5, mode: 'agent' as const, functions: { allow: ['shop::*'] }, metadata: { a: 1, b: 2 } }
     const { place, first, session } = await running({ options })
     const again = await place.harness.send({ message: 'two', ...session, options: { ...options, metadata: { b: 2, a: 1 } } }, place.caller)
     expect(again).toMatchObject({ merged: true, turn_id: first.turn_id, session_id: first.session_id })

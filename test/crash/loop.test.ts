@@ -40,3 +40,13 @@ it('[crash-loop.fails] two deaths do not: the turn goes on to its end', async ()
   expect(end.report?.turns['first']).toMatchObject({ state: 'completed', calls: [{ status: 'succeeded' }] })
   expect(home.requests('shop::refund')).toHaveLength(1)
 }, 60_000)
+
+it('[crash-loop.fails] a message that kills whoever takes it up is given up with its turn, and is handed to no other turn', async () => {
+  const home = await prepared(readThenWrite)
+  const end = await dieAndGoOn(home, { at: 'commit', when: 'before', label: 'message.appended' }, 3)
+  expect(end.report?.turns['first']).toMatchObject({ state: 'failed', reason: 'crash_loop' })
+  expect(readRows(home)).toMatchObject({ turns: [{ status: 'failed' }], unread: 0 })
+  expect(readRows(home).turns).toHaveLength(1)
+  expect(home.trace().filter((line) => 'asked' in line)).toEqual([])
+  expect(await verified(home)).toMatchObject({ verdict: 'good', problems: [] })
+}, 60_000)

@@ -15,10 +15,10 @@ async function killInside(home: CrashHome, lane: Lane, functionId: string, momen
   const before = home.requests(functionId).length
   server.plan(home.pathOf(functionId), { kind: moment === 'arrived' ? 'hold' : 'first_byte' })
   const running = lane.run(home)
-  await soon(() => home.requests(functionId).length > before)
+  await Promise.race([running, soon(() => home.requests(functionId).length > before)])
   // for the byte to arrive
   if (moment === 'first byte') await wait(20)
-  lane.kill()
+  await lane.kill()
   const died = await running
   server.plan(home.pathOf(functionId), { kind: 'answer' })
   return died

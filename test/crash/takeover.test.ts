@@ -16,13 +16,13 @@ it('[lease.dead-owner-replaced] [home.one-worker] [crash.request-to-answer] a pr
   server.hold(home.pathOf('shop::note'))
   const [first, second] = [crashLane(), crashLane()]
   const dying = first.run(home)
-  await soon(() => home.requests('shop::note').length > 0)
+  await Promise.race([dying, soon(() => home.requests('shop::note').length > 0)])
   const standingBy = second.run(home)
-  await soon(() => home.trace().some((line) => 'stands_by' in line))
+  await Promise.race([standingBy, soon(() => home.trace().some((line) => 'stands_by' in line))])
   expect(home.requests('shop::note')).toHaveLength(1)
   server.plan(home.pathOf('shop::note'), { kind: 'answer' })
 
-  first.kill()
+  await first.kill()
   expect(await dying).toMatchObject({ signal: 'SIGKILL' })
   const killedAt = Date.now()
   const rows = readRows(home)

@@ -24,7 +24,8 @@ export interface Attacker {
 }
 
 const idColumns: Readonly<Record<string, string>> = {
-  turns: 'turn_id', calls: 'call_id', approval_requests: 'approval_id', contents: 'content_id', messages: 'message_id', inbox: 'inbox_id', sessions: 'session_id',
+  turns: 'turn_id', calls: 'call_id', approval_requests: 'approval_id', contents: 'content_id', messages: 'message_id', inbox: 'inbox_id',
+  sessions: 'session_id',
 }
 
 function onFile<T>(file: string, work: (database: Database.Database) => T): T {
@@ -77,6 +78,15 @@ export function look<T>(place: Pick<Place, 'home'>, work: (reader: Pick<Attacker
   return onFile(place.home.databasePath, (database) => work(attackerOn(database)))
 }
 
+/** Everything that is stored, but for who is the worker and what was signed when. */
+export function storedRows(place: Pick<Place, 'home'>): Record<string, Row[]> {
+  return look(place, (reader) => {
+    const tables = reader.rows(`SELECT name FROM sqlite_master WHERE type = 'table'`).map((row) => String(row['name']))
+    const kept = tables.filter((table) => !['workers', 'checkpoints', 'chains'].includes(table))
+    return Object.fromEntries(kept.map((table) => [table, reader.rows(`SELECT * FROM ${table}`)]))
+  })
+}
+
 export interface Copy {
   /** Puts the copy in the place of the file, which nobody may have open. */
   restoreFile(): void
@@ -101,7 +111,8 @@ export function copyDatabase(place: Pick<Place, 'home'>): Copy {
         database.pragma('foreign_keys = OFF')
         database.prepare('ATTACH ? AS older').run(copy)
         database.transaction(() => {
-          const names = (type: string): string[] => database.prepare(`SELECT name FROM main.sqlite_master WHERE type = ?`).pluck().all(type) as string[]
+          const all = database.prepare('SELECT name FROM main.sqlite_master WHERE type = ?').pluck()
+          const names = (type: string): string[] => all.all(type) as string[]
           for (const trigger of names('trigger')) database.exec(`DROP TRIGGER ${trigger}`)
           for (const table of names('table').filter((name) => name !== 'workers' && !name.startsWith('sqlite_'))) {
             database.exec(`DELETE FROM main.${table}; INSERT INTO main.${table} SELECT * FROM older.${table}`)
@@ -113,9 +124,13 @@ export function copyDatabase(place: Pick<Place, 'home'>): Copy {
   }
 }
 
-const busy = `SELECT turn_id, status FROM turns WHERE finished_at IS NULL AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)`
+const busy = `SELECT turn_id, status FROM turns
+  WHERE finished_at IS NULL AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)`
 
-/** Resolves when no turn has work left, by the rows: each is over, or parked with nothing new. Fails after 15 s: then something spins or is wedged. */
+/**
+ * Resolves when no turn has work left, by the rows: each is over, or parked with nothing new. Fails after 15 s: then something spins or
+ * is wedged.
+ */
 export async function settled(place: Pick<Place, 'home'>, now: () => number = Date.now): Promise<void> {
   const until = performance.now() + 15_000
   for (let still = 0; still < 3;) {

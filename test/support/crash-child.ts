@@ -60,8 +60,8 @@ export interface RunOptions {
  */
 export interface Lane {
   run(home: CrashHome, options?: RunOptions): Promise<RunEnd>
-  /** Kills the process that runs at the moment, from outside. */
-  kill(): void
+  /** Kills the process that runs at the moment, from outside. Resolves when it is gone. */
+  kill(): Promise<void>
   /** Lets the process end. */
   end(): Promise<void>
 }
@@ -96,6 +96,8 @@ const living = new Set<ChildProcess>()
 const homes = new Set<CrashHome>()
 let server: Promise<CountingServer> | null = null
 let number = 0
+/** Set by {@link endCrashes}: what a test left running, one that took too long, begins nothing any more. */
+let isOver = false
 
 /** The one server of a test file. */
 export function crashServer(): Promise<CountingServer> {
@@ -105,19 +107,23 @@ export function crashServer(): Promise<CountingServer> {
 
 /** Ends what still runs, by its pid, and removes everything. For afterAll. */
 export async function endCrashes(): Promise<void> {
+  isOver = true
   for (const child of living) child.kill('SIGKILL')
   for (const home of [...homes]) home.remove()
   await (await server)?.stop()
   server = null
 }
 
-const built = process.env['CRASH_CORE'] ?? path.join(root, 'dist', 'core')
+const built = path.join(root, 'dist', 'core')
+
+let isChecked = false
 
 /** The children run what ships: the build. One that is older than the sources would prove nothing. */
 function checkBuild(): void {
-  if (process.env['CRASH_CORE']) return
+  if (isChecked) return
   const { buildIsFresh } = jest.requireActual<{ buildIsFresh(): boolean }>('../../scripts/freshness.cjs')
   if (!buildIsFresh()) throw new Error('dist/ is older than the sources; run "npm run build", or the tests by npm.')
+  isChecked = true
 }
 
 const config = (publicKey: string, url: string): string => `
@@ -138,6 +144,7 @@ ${[
 `
 
 export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
+  if (isOver) throw new Error('The tests of this file are over.')
   const shared = await crashServer()
   number += 1
   const prefix = `/home-${String(number)}`
@@ -179,7 +186,10 @@ export function crashLane(): Lane {
       if (end.report === null) child = null
       return end
     },
-    kill: () => child?.kill(),
+    async kill() {
+      await child?.kill()
+      child = null
+    },
     async end() {
       await child?.end()
       child = null
@@ -189,11 +199,12 @@ export function crashLane(): Lane {
 
 interface RunningChild {
   run(plan: string): Promise<RunEnd>
-  kill(): void
+  kill(): Promise<void>
   end(): Promise<void>
 }
 
 function startChild(): RunningChild {
+  if (isOver) throw new Error('The tests of this file are over.')
   checkBuild()
   const env = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.cache', 'crash-compiled') }
   const child = spawn(process.execPath, [path.join(__dirname, '../crash/child.cjs'), built], { stdio: 'pipe', env })
@@ -218,7 +229,10 @@ function startChild(): RunningChild {
       settle = resolve
       child.stdin.write(`${plan}\n`)
     }),
-    kill: () => child.kill('SIGKILL'),
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
     async end() {
       child.stdin.end()
       await ended

@@ -54,7 +54,7 @@ export function killAtMoments(script: CrashScript, times: number): Promise<Matri
       await lane.run(home, { steps: [] })
       const running = lane.run(home)
       await wait(moment)
-      lane.kill()
+      await lane.kill()
       return running
     },
   ])

@@ -66,7 +66,7 @@ describe('ids', () => {
 
   it('a call done again in its place has the same id, in another place another one', () => {
     const places = [['t_1', 1, 0], ['t_1', 1, 1], ['t_1', 2, 0], ['t_2', 1, 0], ['t_1', 11, 0], ['t_1', 1, 10]] as const
-    const ids = places.map((place) => callId(...place))
+    const ids = places.map(([turnId, step, ordinal]) => callId(turnId, step, ordinal))
     expect(new Set(ids).size).toBe(places.length)
     expect(callId('t_1', 1, 0)).toBe(ids[0])
     for (const id of ids) expect(id).toMatch(/^c_[0-9a-f]{32}$/)
