@@ -15,15 +15,59 @@ const houseRules =
   'If a result says that the outcome is unknown, do not repeat the call.'
 
 export function conversation(turn: Turn, engine: Engine): { readonly messages: readonly ModelMessage[]; readonly functions: readonly FunctionOffer[] } {
-  const calls = new Map<string, Call[]>()
-  for (const call of [...turn.history, ...turn.calls]) {
-    const key = `${call.turn_id} ${String(call.step)}`
-    const list = calls.get(key)
-    if (list === undefined) calls.set(key, [call])
-    else list.push(call)
+  const before = saidBefore(turn)
+  const rounds = byRound(turn.calls)
+  const since = turn.messages.slice(before.count).flatMap((message) => {
+    const isOwn = message.turn_id === turn.turn_id
+    return asTold(message, callsOf(message, isOwn ? rounds : before.rounds), isOwn)
+  })
+  return { messages: [{ role: 'system', text: systemPrompt(turn, engine) }, ...before.messages, ...since], functions: offers(turn, engine) }
+}
+
+type Rounds = ReadonlyMap<string, ReadonlyMap<number, readonly Call[]>>
+
+interface SaidBefore {
+  /** How many of the turn's messages came before its own. */
+  readonly count: number
+  readonly rounds: Rounds
+  readonly messages: readonly ModelMessage[]
+}
+
+/** By the history that a run was loaded with, and by message: what stays the same is read once, so that a round costs the same however long the session is. */
+const saidBefores = new WeakMap<readonly Call[], SaidBefore>()
+const told = new WeakMap<Message, { readonly calls: readonly Call[]; readonly messages: readonly ModelMessage[] }>()
+
+function saidBefore(turn: Turn): SaidBefore {
+  const known = saidBefores.get(turn.history)
+  if (known !== undefined) return known
+  const rounds = byRound(turn.history)
+  const firstOwn = turn.messages.findIndex((message) => message.turn_id === turn.turn_id)
+  const earlier = firstOwn < 0 ? turn.messages : turn.messages.slice(0, firstOwn)
+  const said = { count: earlier.length, rounds, messages: earlier.flatMap((message) => toModelMessages(message, callsOf(message, rounds), false)) }
+  saidBefores.set(turn.history, said)
+  return said
+}
+
+/** Calls by turn and round. */
+function byRound(calls: readonly Call[]): Rounds {
+  const turns = new Map<string, Map<number, Call[]>>()
+  for (const call of calls) {
+    const rounds = turns.get(call.turn_id) ?? new Map<number, Call[]>()
+    turns.set(call.turn_id, rounds.set(call.step, [...(rounds.get(call.step) ?? []), call]))
   }
-  const messages = turn.messages.flatMap((message) => toModelMessages(message, calls.get(`${message.turn_id} ${String(message.step)}`) ?? [], turn))
-  return { messages: [{ role: 'system', text: systemPrompt(turn, engine) }, ...messages], functions: offers(turn, engine) }
+  return turns
+}
+
+function callsOf(message: Message, rounds: Rounds): readonly Call[] {
+  return message.role === 'user' ? [] : (rounds.get(message.turn_id)?.get(message.step) ?? [])
+}
+
+function asTold(message: Message, calls: readonly Call[], isOwn: boolean): readonly ModelMessage[] {
+  const known = told.get(message)
+  if (known?.calls.length === calls.length && known.calls.every((call, index) => call === calls[index])) return known.messages
+  const messages = toModelMessages(message, calls, isOwn)
+  told.set(message, { calls, messages })
+  return messages
 }
 
 function systemPrompt(turn: Turn, engine: Engine): string {
@@ -44,11 +88,11 @@ function offers(turn: Turn, engine: Engine): FunctionOffer[] {
     .sort((left, right) => (left.id < right.id ? -1 : 1))
 }
 
-function toModelMessages(message: Message, calls: readonly Call[], turn: Turn): ModelMessage[] {
+function toModelMessages(message: Message, calls: readonly Call[], isOwn: boolean): ModelMessage[] {
   const blocks = blocksOf(message)
   const text = joined(blocks, 'text')
   if (message.role === 'user') return [{ role: 'user', text }]
-  const thinking = message.turn_id === turn.turn_id ? joined(blocks, 'thinking') : ''
+  const thinking = isOwn ? joined(blocks, 'thinking') : ''
   return [
     { role: 'assistant', text, thinking: thinking === '' ? null : thinking, calls: calls.map((call) => ({ call_id: call.call_id, function_id: call.function_id, arguments: safeArguments(call) })) },
     ...calls.map((call): ModelMessage => ({ role: 'function_result', call_id: call.call_id, function_id: call.function_id, text: resultText(call), is_error: call.status !== 'succeeded' })),

@@ -4,6 +4,7 @@
  */
 import { sealHolds } from '../digest'
 import { callMoves } from '../turn/call'
+import { resultHolds } from '../turn/content'
 import { callSealFacts, messageSealFacts, turnSealFacts, type Turn } from '../turn/turn'
 import type { Engine } from './engine'
 
@@ -17,6 +18,8 @@ export function tampering(turn: Turn, engine: Pick<Engine, 'sealKey'>): string |
   if (message !== undefined) return `message ${message.message_id} does not carry its seal`
   const call = calls.find((candidate) => !sealHolds(key, 'call', callSealFacts(candidate), candidate.seal))
   if (call !== undefined) return `call ${call.call_id} does not carry its seal`
+  const told = calls.find((candidate) => !resultHolds(candidate.call_id, candidate.result, key))
+  if (told !== undefined) return `the result of call ${told.call_id} is not the one that was recorded`
   const odd = calls.find((candidate) => !Object.hasOwn(callMoves, candidate.status))
   if (odd !== undefined) return `call ${odd.call_id} has a status that does not exist`
   if (messages.some(({ ordinal }, index) => ordinal !== index + 1)) return `a message of session ${turn.session_id} is missing`

@@ -167,8 +167,6 @@ function turnRowsOf(change: TurnChange): Statement[] {
           [item.seq, item.turn_id, item.seq - 1],
           conflict(`turn ${item.turn_id} has ended, or somebody else posted to it first`),
         ),
-        // whatever stands at this place was put there by hand, since the row counts all others: it makes room, and is refused when it is read
-        sql('UPDATE inbox SET seq = seq + 1000000000 WHERE turn_id = ? AND seq = ?', [item.turn_id, item.seq]),
         insert('inbox', {
           inbox_id: item.inbox_id, session_id: item.session_id, turn_id: item.turn_id, seq: item.seq, kind: item.kind, principal: item.principal,
           content: item.kind === 'message' ? item.content.content_id : null, approval_id: item.kind === 'decision' ? item.approval_id : null,

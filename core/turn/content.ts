@@ -2,7 +2,7 @@
  * A text of any kind: message, arguments, result. It lives once in `contents`; everything else, the record included, holds its id and
  * a salted digest, so that a text can be erased and the record still stands.
  */
-import { sha256, type Json } from '../digest'
+import { seal, sha256, type Json } from '../digest'
 import type { Ids } from '../ids'
 
 export interface Content {
@@ -17,6 +17,25 @@ export interface Content {
 export function newContent(ids: Ids, text: string): Content {
   const salt = ids.hex(16)
   return { content_id: ids.next('k'), digest: contentDigest(salt, text), salt, text }
+}
+
+/**
+ * The result of a call. Its salt is an HMAC over the text, so that a text put in its place by hand is known; a salt is no secret of the
+ * text, and this one tells nobody without the key more than any other.
+ */
+export function newResult(callId: string, value: Json, from: { readonly ids: Ids; readonly sealKey: Buffer }): Content {
+  const text = JSON.stringify(value)
+  const salt = resultSalt(callId, text, from.sealKey)
+  return { content_id: from.ids.next('k'), digest: contentDigest(salt, text), salt, text }
+}
+
+/** Whether a result is what was recorded; one that was erased is. */
+export function resultHolds(callId: string, result: Content | null, sealKey: Buffer): boolean {
+  return result === null || result.text === null || result.salt === resultSalt(callId, result.text, sealKey)
+}
+
+function resultSalt(callId: string, text: string, sealKey: Buffer): string {
+  return seal(sealKey, 'result', { call_id: callId, text }).slice(0, 32)
 }
 
 export function contentDigest(salt: string, text: string): string {

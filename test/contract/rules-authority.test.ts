@@ -46,7 +46,9 @@ describe('the configuration of this moment', () => {
     const held = await heldIn(place)
     change(place, '  rules:\n', '  rules:\n    - { id: closed, functions: "shop::refund", effect: deny, reason: The shop is closed. }\n')
     await place.decide(held.approval_id, 'approve')
-    expect(await place.turn(held.turn_id)).toMatchObject({ state: 'completed', calls: [{ status: 'denied', reason: 'rule', result: { message: 'The shop is closed.' } }] })
+    expect(await place.turn(held.turn_id)).toMatchObject({
+      state: 'completed', calls: [{ status: 'denied', reason: 'rule', result: { message: 'The shop is closed.' } }],
+    })
     expect(place.functions.sent).toEqual([])
   })
 
@@ -69,7 +71,9 @@ describe('the configuration of this moment', () => {
 
   it('[authority.judged-at-start] a read that was allowed waits for a person once a rule says so', async () => {
     let slow: () => void = () => undefined
-    const place = await openPlace({ script: [{ calls: [note] }, { calls: [{ function_id: 'shop::look_up', arguments: { order: 'A' } }] }, { text: 'Done.' }] })
+    const place = await openPlace({
+      script: [{ calls: [note] }, { calls: [{ function_id: 'shop::look_up', arguments: { order: 'A' } }] }, { text: 'Done.' }],
+    })
     place.functions.answer('shop::note', () => new Promise((resolve) => { slow = () => resolve({ kind: 'answered', value: null, is_error: false }) }))
     const sent = await place.harness.send({ message: 'Go.' }, place.caller)
     await until(() => place.functions.sent.length === 1)
@@ -116,7 +120,8 @@ describe('the word of the database', () => {
   it('[authority.verified-at-start] a row that says approved is not believed without a signature that verifies, and is on record', async () => {
     const place = await openPlace({ script })
     const held = await heldIn(place)
-    const decided = { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line', signature: Buffer.alloc(64).toString('base64') }
+    const signature = Buffer.alloc(64).toString('base64')
+    const decided = { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line', signature }
     edit(place, `UPDATE approval_requests SET status = 'approved', decided = ?, decided_by = 'alice'`, JSON.stringify(decided))
     edit(place, 'UPDATE turns SET wake_at = 1')
     await until(async () => (await place.turn(held.turn_id, 0)).state === 'completed')
@@ -143,7 +148,9 @@ describe('the word of the database', () => {
     const stranger = { ...place.caller, principal: { ...place.caller.principal, active: false } }
     await expect(place.harness.send({ message: 'Go.' }, stranger)).rejects.toMatchObject({ code: 'forbidden' })
     const sent = await place.harness.send({ message: 'Go.' }, place.callerOf('second'))
-    expect(await place.harness.status({ turn_id: sent.turn_id, wait_seconds: 10 }, place.callerOf('second'))).toMatchObject({ calls: [{ status: 'succeeded' }] })
+    expect(
+      await place.harness.status({ turn_id: sent.turn_id, wait_seconds: 10 }, place.callerOf('second'))
+    ).toMatchObject({ calls: [{ status: 'succeeded' }] })
     change(place, 'second: { roles: [owner] }', 'second: { roles: [owner], active: false }')
     const again = await place.harness.send({ message: 'Go.', session_id: sent.session_id }, place.callerOf('second'))
     await until(async () => (await place.harness.overview()).turns['completed'] === 2)
@@ -154,7 +161,9 @@ describe('the word of the database', () => {
   it('a scope that a channel does not have is refused, whoever the principal is', async () => {
     const place = await openPlace()
     const narrow = place.harness.localCaller('mcp', ['turns:read'])
-    await expect(place.harness.send({ message: 'Go.' }, narrow)).rejects.toMatchObject({ code: 'forbidden', message: expect.stringContaining('turns:write') })
+    await expect(place.harness.send({ message: 'Go.' }, narrow)).rejects.toMatchObject({
+      code: 'forbidden', message: expect.stringContaining('turns:write'),
+    })
     await expect(place.harness.verify_audit({}, narrow)).rejects.toMatchObject({ code: 'forbidden' })
     expect(await place.harness.status({ session_id: 's_none' }, narrow)).toBeNull()
   })
@@ -169,7 +178,7 @@ describe('a stranger', () => {
     } catch (error) {
       found = isHarnessError(error) ? { code: error.code, message: error.message, data: error.data } : error
     }
-    return ids.reduce((text, id) => text.replaceAll(id, 'ID'), JSON.stringify(found) ?? 'undefined')
+    return ids.reduce((text, id) => text.replaceAll(id, 'ID'), JSON.stringify(found))
   }
 
   it('[stranger.as-unknown] gets for the ids of somebody else exactly what unknown ids get, by every operation', async () => {
@@ -179,20 +188,27 @@ describe('a stranger', () => {
     const stranger = place.callerOf('second', everything)
     const foreign = { session: held.session_id, turn: held.turn_id, approval: held.approval_id }
     const unknown = { session: `s_${'0'.repeat(32)}`, turn: `t_${'0'.repeat(32)}`, approval: `a_${'0'.repeat(32)}` }
-    const signed = { decision: 'reject' as const, approver: 'alice', reason: 'no', decided_at: 1, channel: 'command_line' as const, signature: 'AAAA' }
+    const signed = {
+      decision: 'reject' as const, approver: 'alice', reason: 'no', decided_at: 1, channel: 'command_line' as const, signature: 'AAAA',
+    }
     const { harness } = place
     const asked = (ids: typeof foreign): (() => Promise<unknown>)[] => [
       () => harness.status({ turn_id: ids.turn }, stranger), () => harness.status({ session_id: ids.session }, stranger),
-      () => harness.status({ turn_id: ids.turn, session_id: ids.session, wait_seconds: 0.01 }, stranger), () => harness.status({ turn_id: ids.turn, session_id: own.session_id }, stranger),
+      () => harness.status({ turn_id: ids.turn, session_id: ids.session, wait_seconds: 0.01 }, stranger),
+      () => harness.status({ turn_id: ids.turn, session_id: own.session_id }, stranger),
       () => harness.stop({ session_id: ids.session }, stranger), () => harness.stop({ session_id: ids.session, turn_id: ids.turn }, stranger),
-      () => harness.stop({ session_id: own.session_id, turn_id: ids.turn }, stranger), () => harness.stop({ session_id: ids.session, turn_id: own.turn_id }, stranger),
+      () => harness.stop({ session_id: own.session_id, turn_id: ids.turn }, stranger),
+      () => harness.stop({ session_id: ids.session, turn_id: own.turn_id }, stranger),
       () => harness.send({ message: 'Let me in.', session_id: ids.session }, stranger),
       () => harness.trigger({ call: note, session_id: ids.session }, stranger),
-      () => harness.get_approval({ approval_id: ids.approval }, stranger), () => harness.decide_approval({ approval_id: ids.approval, ...signed }, stranger),
+      () => harness.get_approval({ approval_id: ids.approval }, stranger),
+      () => harness.decide_approval({ approval_id: ids.approval, ...signed }, stranger),
       () => harness.list_approvals({ session_id: ids.session }, stranger),
     ]
     const [ofForeign, ofUnknown] = [asked(foreign), asked(unknown)]
-    for (const [index, work] of ofForeign.entries()) expect(await answer(work, Object.values(foreign))).toBe(await answer(ofUnknown[index]!, Object.values(unknown)))
+    for (const [index, work] of ofForeign.entries()) {
+      expect(await answer(work, Object.values(foreign))).toBe(await answer(ofUnknown[index]!, Object.values(unknown)))
+    }
     expect(await harness.list_approvals({}, stranger)).toMatchObject({ approvals: [] })
     expect(await place.turn(held.turn_id)).toMatchObject({ state: 'held' })
   })
@@ -201,7 +217,9 @@ describe('a stranger', () => {
     const place = await openPlace({ script, config: (key) => readableConfig(key) })
     const held = await heldIn(place)
     expect(await place.harness.status({ turn_id: held.turn_id }, place.callerOf('watcher'))).toMatchObject({ state: 'held' })
-    expect(await place.harness.get_approval({ approval_id: held.approval_id }, place.callerOf('clerk'))).toMatchObject({ arguments: refund.arguments })
+    expect(
+      await place.harness.get_approval({ approval_id: held.approval_id }, place.callerOf('clerk'))
+    ).toMatchObject({ arguments: refund.arguments })
     expect(await place.harness.status({ turn_id: held.turn_id }, place.callerOf('clerk'))).toBeNull()
   })
 })

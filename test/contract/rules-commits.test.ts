@@ -12,7 +12,8 @@ afterEach(async () => {
 
 const note = { function_id: 'shop::note', arguments: { text: 'n' } }
 const refund = { function_id: 'shop::refund', arguments: { order: 'A-1', amount: 20 } }
-const tablesOf = (batch: readonly Statement[]): Set<string> => new Set(batch.flatMap((statement) => /INSERT INTO (\w+)/.exec(statement.text)?.[1] ?? []))
+const tablesOf = (batch: readonly Statement[]): Set<string> =>
+  new Set(batch.flatMap((statement) => /INSERT INTO (\w+)/.exec(statement.text)?.[1] ?? []))
 
 /** Sees every batch that is written, and may refuse one. */
 function watched(): { wrap: (plain: Connection) => Connection; batches: (readonly Statement[])[]; refuse: { next: boolean } } {
@@ -42,12 +43,14 @@ it('[commit.send-is-one] session, execution, turn, message and their record are 
   const before = await place.harness.overview()
   refuse.next = true
   await expect(place.harness.send({ message: 'Lost?' }, place.caller)).rejects.toMatchObject({ code: 'store_unavailable' })
-  await expect(place.harness.send({ message: 'Lost?', session_id: sent.session_id }, place.caller)).rejects.toMatchObject({ code: 'store_unavailable' })
+  await expect(
+    place.harness.send({ message: 'Lost?', session_id: sent.session_id }, place.caller)
+  ).rejects.toMatchObject({ code: 'store_unavailable' })
   refuse.next = false
   expect(await place.harness.overview()).toEqual(before)
 })
 
-it('[commit.outsiders-never-stale] [commit.settle-same-epoch] sends, stops and decisions in the middle of a call never make the step of the worker fail', async () => {
+it('[commit.outsiders-never-stale] [commit.settle-same-epoch] sends, stops and decisions in the middle of a call fail no step of the worker', async () => {
   const world = await makeWorld((_request, count) => ({ text: `answer ${String(count)}`, calls: count === 0 ? [refund, note] : [] }))
   worlds.push(world)
   const { session_id, turn_id } = await world.harness.send({ message: 'Go.' }, world.caller)
@@ -55,7 +58,10 @@ it('[commit.outsiders-never-stale] [commit.settle-same-epoch] sends, stops and d
   const end = await world.work({
     inside: async () => {
       // one after the other, so that each would make a version that they shared move on
-      for (let count = 0; count < 5; count += 1) expect(await world.harness.send({ message: `more ${String((posted += 1))}`, session_id }, world.caller)).toMatchObject({ merged: true })
+      for (let count = 0; count < 5; count += 1) {
+        const more = `more ${String((posted += 1))}`
+        expect(await world.harness.send({ message: more, session_id }, world.caller)).toMatchObject({ merged: true })
+      }
       await world.harness.trigger({ call: note }, world.caller)
     },
   })
@@ -85,7 +91,8 @@ it('[commit.decide-once] a decision and the end of its turn never both count', a
     const held = await place.say('Refund.')
     const sentBefore = place.functions.sent.length
     const [decided] = await Promise.allSettled([
-      place.decide(held.approvals[0]!.approval_id, 'approve'), place.harness.stop({ session_id: held.session_id, turn_id: held.turn_id }, place.caller),
+      place.decide(held.approvals[0]!.approval_id, 'approve'),
+      place.harness.stop({ session_id: held.session_id, turn_id: held.turn_id }, place.caller),
     ])
     const turn = await place.turn(held.turn_id)
     const status = turn.approvals[0]?.status
@@ -107,7 +114,9 @@ describe('a request that is repeated', () => {
 
     const call = { call: { ...note, id: 'from the client' } }
     const ran = await harness.trigger({ ...call, wait_seconds: 10 }, caller)
-    expect(await harness.trigger({ ...call, wait_seconds: 10 }, caller)).toMatchObject({ turn_id: ran.turn_id, function_call_id: ran.function_call_id, deduplicated: true, is_error: false })
+    expect(await harness.trigger({ ...call, wait_seconds: 10 }, caller)).toMatchObject({
+      turn_id: ran.turn_id, function_call_id: ran.function_call_id, deduplicated: true, is_error: false,
+    })
     expect(place.functions.count('shop::note')).toBe(1)
     await expect(harness.trigger({ call: { ...call.call, arguments: { text: 'other' } } }, caller)).rejects.toMatchObject({ code: 'conflict' })
   })
@@ -117,15 +126,21 @@ describe('a request that is repeated', () => {
     const sends = await Promise.all(Array.from({ length: 10 }, () => place.harness.send({ message: 'Hello?', idempotency_key: 'k' }, place.caller)))
     expect(new Set(sends.map((sent) => sent.turn_id)).size).toBe(1)
     expect(sends.filter((sent) => !sent.deduplicated)).toHaveLength(1)
-    const runs = await Promise.all(Array.from({ length: 10 }, () => place.harness.trigger({ call: note, idempotency_key: 'k', wait_seconds: 10 }, place.caller)))
+    const runs = await Promise.all(
+      Array.from({ length: 10 }, () => place.harness.trigger({ call: note, idempotency_key: 'k', wait_seconds: 10 }, place.caller))
+    )
     expect(new Set(runs.map((ran) => ran.turn_id)).size).toBe(1)
     expect(place.functions.count('shop::note')).toBe(1)
   })
 
   it('[commit.idempotency-key] a key is forgotten after a day, and one that was refused is no answer', async () => {
     let wall = 0
-    const place = await openPlace({ script: [{ text: 'Yes.' }], clock: { now: () => Date.now() + wall, monotonic: () => Math.floor(performance.now()) } })
-    await expect(place.harness.send({ message: 'Hello?', agent: 'nobody', idempotency_key: 'k' }, place.caller)).rejects.toMatchObject({ code: 'invalid_input' })
+    const place = await openPlace({
+      script: [{ text: 'Yes.' }], clock: { now: () => Date.now() + wall, monotonic: () => Math.floor(performance.now()) },
+    })
+    await expect(
+      place.harness.send({ message: 'Hello?', agent: 'nobody', idempotency_key: 'k' }, place.caller)
+    ).rejects.toMatchObject({ code: 'invalid_input' })
     const first = await place.harness.send({ message: 'Hello?', idempotency_key: 'k' }, place.caller)
     expect(first).toMatchObject({ deduplicated: false })
     wall = 24 * 3_600_000 + 1_000

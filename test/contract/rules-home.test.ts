@@ -28,7 +28,10 @@ function modelServer(models: readonly ModelFacts[] | null): Model & { asked: str
   }
 }
 const facts = (name: string, locality: ModelFacts['locality'], functions = true): ModelFacts => ({ name, locality, functions })
-const models = [facts('a-cloud', 'cloud'), facts('b-far', 'remote'), facts('c-plain', 'this_machine', false), facts('d-near', 'local_network'), facts('e-here', 'this_machine')]
+const models = [
+  facts('a-cloud', 'cloud'), facts('b-far', 'remote'), facts('c-plain', 'this_machine', false), facts('d-near', 'local_network'),
+  facts('e-here', 'this_machine'),
+]
 
 describe('which model is asked', () => {
   const asked = async (server: Model & { asked: string[] }, config: string, send: object = {}): Promise<readonly string[]> => {
@@ -116,10 +119,13 @@ describe('secrets', () => {
     const server = await startCountingServer()
     servers.push(server)
     server.plan('/echo', { kind: 'answer', body })
-    const place = await openPlace({ env: secrets, wrapSource: (source) => source, config: (key) => config(key, server.url), script: [{ calls: [{ function_id: 'shop::echo', arguments: {} }] }, { text: 'Done.' }] })
+    const place = await openPlace({ env: secrets, wrapSource: (source) => source, config: (key) => config(key, server.url), script: [
+      { calls: [{ function_id: 'shop::echo', arguments: {} }] }, { text: 'Done.' }
+    ] })
     return { place, server }
   }
-  const written = (place: Place): string[] => filesOf(place.folder).filter((file) => Object.values(secrets).some((secret) => readFileSync(file).includes(secret)))
+  const written = (place: Place): string[] =>
+    filesOf(place.folder).filter((file) => Object.values(secrets).some((secret) => readFileSync(file).includes(secret)))
 
   it('[home.secrets-not-stored] are sent, and stand in no file of the home', async () => {
     const { place, server } = await scene({ ok: true })
@@ -131,10 +137,14 @@ describe('secrets', () => {
   })
 
   it('[home.secrets-not-stored] not even when a function says them back', async () => {
-    const said = { headers: { 'x-auth-token': secrets.SHOP_TOKEN }, text: `You sent "${secrets.SHOP_TOKEN}".\n`, list: [secrets.SHOP_SIGNING, 7, null] }
+    const said = {
+      headers: { 'x-auth-token': secrets.SHOP_TOKEN }, text: `You sent "${secrets.SHOP_TOKEN}".\n`, list: [secrets.SHOP_SIGNING, 7, null],
+    }
     const { place } = await scene(said)
     const turn = await place.say('Echo.')
-    expect(turn.calls[0]).toMatchObject({ status: 'succeeded', result: { headers: { 'x-auth-token': '[masked]' }, text: 'You sent "[masked]".\n', list: ['[masked]', 7, null] } })
+    expect(turn.calls[0]).toMatchObject({
+      status: 'succeeded', result: { headers: { 'x-auth-token': '[masked]' }, text: 'You sent "[masked]".\n', list: ['[masked]', 7, null] },
+    })
     expect(JSON.stringify(place.model.requests)).not.toContain(secrets.SHOP_TOKEN)
     await place.close()
     expect(written(place)).toEqual([])

@@ -22,7 +22,7 @@ function edit(place: Pick<Place, 'folder'>, text: string, ...values: readonly un
   }
 }
 const claimsOf = (place: Place, turnId: string): number =>
-  (edit(place, `SELECT COUNT(*) AS n FROM audit_events WHERE changes LIKE '%"turn.claimed"%' AND changes LIKE ?`, `%${turnId}%`)[0] as { n: number }).n
+  edit(place, `SELECT 1 FROM audit_events WHERE changes LIKE '%"turn.claimed"%' AND changes LIKE ?`, `%${turnId}%`).length
 
 /** A clock whose two hands the test moves. */
 function ownClock(): Clock & { wall: number; steady: number } {
@@ -39,7 +39,9 @@ describe('one process at a time', () => {
     expect(second.harness.workerState()).toMatchObject({ state: 'standing_by', text: expect.stringContaining(`serve, pid ${String(process.pid)}`) })
 
     const sent = await second.harness.send({ message: 'Note it.' }, second.caller)
-    expect(await second.turn(sent.turn_id)).toMatchObject({ state: 'completed', result: 'Done.', worker: expect.stringContaining('writes and reads rows only') })
+    expect(await second.turn(sent.turn_id)).toMatchObject({
+      state: 'completed', result: 'Done.', worker: expect.stringContaining('writes and reads rows only'),
+    })
     expect([second.model.requests.length, second.functions.sent.length]).toEqual([0, 0])
 
     await first.close()
@@ -61,7 +63,8 @@ describe('one process at a time', () => {
     const { pid, pidStart, host } = thisProcess()
     const place = await openPlace({ worker: false })
     const [boot, space] = (pidStart ?? '').split(' ')
-    edit(place, `INSERT INTO workers VALUES ('worker', 'w_gone', ?, ?, ?, 'f', 'serve', 0, ?)`, pid, `${boot ?? ''} ${space ?? ''} 1`, host, Date.now() + 1e9)
+    const gone = [pid, `${boot ?? ''} ${space ?? ''} 1`, host, Date.now() + 1e9]
+    edit(place, `INSERT INTO workers VALUES ('worker', 'w_gone', ?, ?, ?, 'f', 'serve', 0, ?)`, ...gone)
     const next = await place.reopen({ worker: true })
     expect(await next.say('Hello?')).toMatchObject({ state: 'completed' })
   })
@@ -85,7 +88,9 @@ describe('the clock of a lease', () => {
       clock.wall += clock.wall === 0 ? 3_600_000 : -7_200_000
       return { kind: 'answered', value: { ok: true }, is_error: false }
     })
-    for (let count = 0; count < 2; count += 1) expect(await place.say('Note it.')).toMatchObject({ state: 'completed', calls: [{ status: 'succeeded' }] })
+    for (let count = 0; count < 2; count += 1) {
+      expect(await place.say('Note it.')).toMatchObject({ state: 'completed', calls: [{ status: 'succeeded' }] })
+    }
     expect(place.functions.sent).toHaveLength(2)
   })
 
@@ -168,8 +173,12 @@ it('[commit.fenced] [write.at-most-once] a worker whose lease was taken changes 
 it('[home.one-worker] a program that runs no turns says who does, or what to start', async () => {
   const place = await openPlace({ worker: false, config: shopConfig })
   expect(place.harness.workerState()).toMatchObject({ state: 'none' })
-  expect(await place.run('shop::look_up', { order: 'A-1' }, 0)).toMatchObject({ state: 'working', worker: expect.stringContaining('agent-harness serve') })
+  expect(await place.run('shop::look_up', { order: 'A-1' }, 0)).toMatchObject({
+    state: 'working', worker: expect.stringContaining('agent-harness serve'),
+  })
   const other = await openPlace({ folder: place.folder })
   await until(() => other.harness.workerState().state === 'working')
-  expect(await place.run('shop::look_up', { order: 'A-1' })).toMatchObject({ state: 'completed', worker: `Turns are run by serve (pid ${String(process.pid)}).` })
+  expect(await place.run('shop::look_up', { order: 'A-1' })).toMatchObject({
+    state: 'completed', worker: `Turns are run by serve (pid ${String(process.pid)}).`,
+  })
 })

@@ -23,8 +23,10 @@ const lastUser = (messages: readonly ModelMessage[]): string => {
   const last = messages.findLast((message) => message.role === 'user')
   return last?.role === 'user' ? last.text : ''
 }
-const say = (world: World, message: string, more: object = {}): ReturnType<World['harness']['send']> => world.harness.send({ message, ...more }, world.caller)
-const told = (messages: readonly ModelMessage[]): string[] => messages.slice(1).map((message) => (message.role === 'user' ? `user ${message.text}` : message.role))
+const say = (world: World, message: string, more: object = {}): ReturnType<World['harness']['send']> =>
+  world.harness.send({ message, ...more }, world.caller)
+const told = (messages: readonly ModelMessage[]): string[] =>
+  messages.slice(1).map((message) => (message.role === 'user' ? `user ${message.text}` : message.role))
 
 describe('a message to a turn that runs', () => {
   it('[message.waits-in-inbox] [message.never-between] waits while functions run, and comes after their results', async () => {
@@ -95,12 +97,16 @@ describe('a message to a turn that runs', () => {
         asked = true
         await say(world, 'before the stop', { session_id: first.session_id, options: { max_turns: 3, system_prompt: 'Be brief.' } })
         await world.harness.stop({ session_id: first.session_id, turn_id: first.turn_id }, world.caller)
-        expect(await say(world, 'after the stop', { session_id: first.session_id, options: { max_turns: 3, system_prompt: 'Be brief.' } })).toMatchObject({ merged: true })
+        expect(
+          await say(world, 'after the stop', { session_id: first.session_id, options: { max_turns: 3, system_prompt: 'Be brief.' } })
+        ).toMatchObject({ merged: true })
       },
     })
     expect(await world.store.findTurn(first.turn_id)).toMatchObject({ status: 'cancelled', reason: 'stopped' })
     const [follower] = await world.rows(`SELECT turn_id FROM turns WHERE turn_id <> '${first.turn_id}'`)
-    expect(await world.store.findTurn(String(follower?.['turn_id']))).toMatchObject({ status: 'queued', owner: 'local', agent: 'assistant', spec: { max_turns: 3, system_prompt: 'Be brief.' } })
+    expect(await world.store.findTurn(String(follower?.['turn_id']))).toMatchObject({
+      status: 'queued', owner: 'local', agent: 'assistant', spec: { max_turns: 3, system_prompt: 'Be brief.' },
+    })
     await world.work({})
     const answered = world.requests.find((request) => lastUser(request.messages) === 'after the stop')
     expect(told(answered!.messages)).toEqual(['user one', 'assistant', 'function_result', 'user before the stop', 'user after the stop'])
@@ -108,7 +114,8 @@ describe('a message to a turn that runs', () => {
   })
 
   it('[message.follow-up] one that comes to a held turn waits until the question is answered, and then is heard', async () => {
-    const place = await openPlace({ script: (request, count) => (count === 0 && lastUser(request.messages) === 'one' ? { calls: [{ function_id: 'shop::refund', arguments: { order: 'A', amount: 1 } }] } : { text: 'Done.' }) })
+    const refund = { function_id: 'shop::refund', arguments: { order: 'A', amount: 1 } }
+    const place = await openPlace({ script: (request) => (told(request.messages).length === 1 ? { calls: [refund] } : { text: 'Done.' }) })
     const held = await place.say('one')
     const more = await place.harness.send({ message: 'two', session_id: held.session_id }, place.caller)
     expect(more).toMatchObject({ merged: true, turn_id: held.turn_id })
@@ -121,7 +128,9 @@ describe('a message to a turn that runs', () => {
 })
 
 describe('which turn a message joins', () => {
-  const running = async (more: object = {}): Promise<{ place: Place; first: Awaited<ReturnType<Place['harness']['send']>>; session: { session_id: string } }> => {
+  const running = async (more: object = {}): Promise<{
+    place: Place; first: Awaited<ReturnType<Place['harness']['send']>>; session: { session_id: string },
+  }> => {
     const place = await openPlace({ script: [{ text: 'Slowly.', delay_ms: 30_000 }], config: (key) => twoAgents(key) })
     const first = await place.harness.send({ message: 'one', ...more }, place.caller)
     await until(() => place.model.requests.length === 1)
@@ -139,7 +148,9 @@ describe('which turn a message joins', () => {
   it('[message.else-own-turn] with any other constraint it gets a turn of its own, behind the one that runs', async () => {
     const { place, first, session } = await running()
     const others = [
-      { agent: 'helper' }, { model: 'other' }, { options: { max_turns: 3 } }, { options: { mode: 'plan' as const } }, { options: { functions: { allow: ['shop::look_up'] } } },
+      { agent: 'helper' }, { model: 'other' }, {
+        options: { max_turns: 3 },
+      }, { options: { mode: 'plan' as const } }, { options: { functions: { allow: ['shop::look_up'] } } },
       { options: { system_prompt: 'Be brief.' } }, { options: { thinking_level: 'low' as const } }, { options: { metadata: 1 } },
     ]
     const turns = new Set([first.turn_id])
@@ -184,7 +195,8 @@ describe('sends that race', () => {
   it('[send.no-orphans] 20 at once to one session: no turn is left over, no message lost or said twice', async () => {
     const place = await openPlace({ script: (request) => ({ text: `answer to ${lastUser(request.messages)}` }) })
     const first = await place.say('message 0')
-    const sends = await Promise.all(Array.from({ length: 20 }, (_, index) => place.harness.send({ message: `message ${String(index + 1)}`, session_id: first.session_id }, place.caller)))
+    const messages = Array.from({ length: 20 }, (_, index) => `message ${String(index + 1)}`)
+    const sends = await Promise.all(messages.map((message) => place.harness.send({ message, session_id: first.session_id }, place.caller)))
     for (const turnId of new Set(sends.map((sent) => sent.turn_id))) expect(await place.turn(turnId)).toMatchObject({ state: 'completed' })
     // a message that was moved is answered by a turn that nobody was given the id of
     await until(async () => Object.keys((await place.harness.overview()).turns).join() === 'completed')
@@ -192,7 +204,7 @@ describe('sends that race', () => {
     expect(last.state).toBe('completed')
     const said = place.model.requests.at(-1)!.messages.flatMap((message) => (message.role === 'user' ? [message.text] : []))
     expect(said).toHaveLength(22)
-    expect([...said].sort()).toEqual([...Array.from({ length: 21 }, (_, index) => `message ${String(index)}`), 'the end'].sort())
+    expect([...said].sort()).toEqual(['message 0', ...messages, 'the end'].sort())
     expect(sends.every((sent) => sent.accepted && sent.session_id === first.session_id)).toBe(true)
     expect(new Set(sends.map((sent) => sent.execution_id)).size).toBe(20)
     expect(await place.harness.verify_audit({}, place.caller)).toMatchObject({ problems: [] })
@@ -201,7 +213,9 @@ describe('sends that race', () => {
   it('[send.no-orphans] 20 at once with other constraints each get a turn, one after the other', async () => {
     const place = await openPlace({ script: [{ text: 'Yes.' }] })
     const { session_id } = await place.say('first')
-    const sends = await Promise.all(Array.from({ length: 20 }, (_, index) => place.harness.send({ message: String(index), session_id, options: { metadata: index } }, place.caller)))
+    const sends = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => place.harness.send({ message: String(index), session_id, options: { metadata: index } }, place.caller))
+    )
     expect(new Set(sends.map((sent) => sent.turn_id)).size).toBe(20)
     for (const sent of sends) expect(await place.turn(sent.turn_id)).toMatchObject({ state: 'completed', result: 'Yes.' })
   })

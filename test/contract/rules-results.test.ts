@@ -51,7 +51,9 @@ it('[result.exactly-one] succeeded, failed, denied, rejected, unknown and malfor
   const held = await place.say('Go.')
   await place.decide(held.approvals[0]!.approval_id, 'reject', 'Not today')
   const turn = await place.turn(held.turn_id)
-  expect(turn.calls.map((call) => call.status)).toEqual(['failed', 'succeeded', 'rejected', 'denied', 'denied', 'denied', 'denied', 'failed', 'failed'])
+  expect(turn.calls.map((call) => call.status)).toEqual(
+    ['failed', 'succeeded', 'rejected', 'denied', 'denied', 'denied', 'denied', 'failed', 'failed']
+  )
   expect(settled(turn)).toBe(true)
   const results = resultsOf(place.model.requests[1]!)
   expect(results).toHaveLength(calls.length)
@@ -61,7 +63,9 @@ it('[result.exactly-one] succeeded, failed, denied, rejected, unknown and malfor
 })
 
 it('[result.exactly-one] what was told once is told the same way in every later call of the model', async () => {
-  const place = await openPlace({ script: (_request, count) => (count < 3 ? { text: `round ${String(count)}`, calls: [lookUp, note] } : { text: 'Done.' }) })
+  const place = await openPlace({
+    script: (_request, count) => (count < 3 ? { text: `round ${String(count)}`, calls: [lookUp, note] } : { text: 'Done.' }),
+  })
   const { session_id } = await place.say('Go.')
   await place.say('Again.', { session_id })
   const prefixes = place.model.requests.map((request) => request.messages.slice(1))
@@ -73,7 +77,9 @@ it('[result.exactly-one] what was told once is told the same way in every later 
 
 it('[result.after-cancel] after a stop in the middle of a call, each of the calls has one', async () => {
   const script = [{ text: 'All of it.', calls: [note, note, refund, lookUp] }]
-  const place = await openPlace({ script: (request, count) => (request.messages.at(-1)?.role === 'user' && count === 0 && request.messages.length > 3 ? { text: 'Yes.' } : (script[0] ?? {})) })
+  const place = await openPlace({ script: (request, count) => (
+    request.messages.at(-1)?.role === 'user' && count === 0 && request.messages.length > 3 ? { text: 'Yes.' } : (script[0] ?? {})
+  ) })
   place.functions.answer('shop::note', (_call, signal) => new Promise<FunctionOutcome>((resolve) => {
     signal.addEventListener('abort', () => resolve({ kind: 'cut', message: 'Stopped.' }))
   }))
@@ -95,7 +101,9 @@ it('[result.after-cancel] after a stop while a call was held, each of the calls 
 })
 
 it('[result.after-failure] after the model failed, or the limit or the time ran out, each of the calls has one', async () => {
-  const failing = await openPlace({ script: (request, count) => (request.messages.at(-1)?.role === 'user' && request.messages.length > 3 ? { text: 'Yes.' } : count === 0 ? { calls: [lookUp, note] } : { fail: { error_kind: 'permanent' } }) })
+  const failing = await openPlace({ script: (request, count) => (request.messages.at(-1)?.role === 'user' && request.messages.length > 3 ? {
+    text: 'Yes.',
+  } : count === 0 ? { calls: [lookUp, note] } : { fail: { error_kind: 'permanent' } }) })
   const failed = await failing.say('Go.')
   expect(failed).toMatchObject({ state: 'failed', reason: 'model_failed' })
   expect(settled(failed)).toBe(true)

@@ -23,7 +23,8 @@ const lookUp = { function_id: 'shop::look_up', arguments: { order: 'A-1' } }
 const callsThenWords = (...calls: readonly (typeof note | typeof refund | typeof lookUp)[]) => (_request: unknown, count: number) =>
   ({ text: `answer ${String(count)}`, calls: count === 0 ? calls : [] })
 const send = (world: World, message = 'Go.'): ReturnType<World['harness']['send']> => world.harness.send({ message }, world.caller)
-const firstApproval = async (world: World): Promise<string> => String((await world.rows('SELECT approval_id FROM approval_requests ORDER BY created_at'))[0]?.['approval_id'])
+const firstApproval = async (world: World): Promise<string> =>
+  String((await world.rows('SELECT approval_id FROM approval_requests ORDER BY created_at'))[0]?.['approval_id'])
 
 type Recorded = { readonly type: string; readonly [key: string]: unknown }
 /** The changes on record, oldest first. */
@@ -38,7 +39,9 @@ describe('a turn', () => {
     const { execution_id, session_id, turn_id, ...rest } = await send(world)
     expect(rest).toEqual({ accepted: true, deduplicated: false, merged: false })
     expect(await world.store.findTurn(turn_id)).toMatchObject({ status: 'queued', session_id, execution_id, started_at: null, lease_epoch: 0 })
-    expect(await world.store.findExecution(execution_id)).toMatchObject({ session_id, turn_id, owner: 'local', intent: 'agent_turn', source: { type: 'external_system', id: 'test' }, actor: { type: 'user', id: 'local' } })
+    expect(await world.store.findExecution(execution_id)).toMatchObject({ session_id, turn_id, owner: 'local', intent: 'agent_turn', source: {
+      type: 'external_system', id: 'test'
+    }, actor: { type: 'user', id: 'local' } })
     expect(await world.store.findSession(session_id)).toMatchObject({ owner: 'local' })
     const direct = await world.harness.trigger({ call: lookUp }, world.caller)
     expect(await world.store.findExecution(direct.execution_id)).toMatchObject({ turn_id: direct.turn_id, intent: 'run_function' })
@@ -48,11 +51,15 @@ describe('a turn', () => {
     const world = await newWorld(callsThenWords(refund))
     const { turn_id } = await send(world)
     await world.work({ inside: async () => { expect(await world.store.findTurn(turn_id)).toMatchObject({ status: 'running', lease_epoch: 1 }) } })
-    expect(await world.store.findTurn(turn_id)).toMatchObject({ status: 'awaiting_functions', park: 'approval', wake_at: world.now() + 24 * 3_600_000 })
+    expect(await world.store.findTurn(turn_id)).toMatchObject({
+      status: 'awaiting_functions', park: 'approval', wake_at: world.now() + 24 * 3_600_000,
+    })
     expect(await world.work({})).toBeNull()
     await world.decide(await firstApproval(world), 'approve')
     expect(await world.work({})).toBe('settled')
-    expect(await world.store.findTurn(turn_id)).toMatchObject({ status: 'completed', reason: 'done', park: null, wake_at: null, lease_epoch: 2, result: { text: '"answer 1"' } })
+    expect(await world.store.findTurn(turn_id)).toMatchObject({
+      status: 'completed', reason: 'done', park: null, wake_at: null, lease_epoch: 2, result: { text: '"answer 1"' },
+    })
     const moves = await recorded(world, 'turn.created', 'turn.claimed', 'turn.parked', 'turn.finished')
     expect(moves.map((change) => change.type)).toEqual(['turn.created', 'turn.claimed', 'turn.parked', 'turn.claimed', 'turn.finished'])
   })
@@ -76,9 +83,10 @@ describe('a turn', () => {
     const held = await place.say('one')
     const joined = await place.harness.send({ message: 'two', session_id: held.session_id }, place.caller)
     expect(joined.execution_id).not.toBe(held.execution_id)
-    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id: held.execution_id, state: 'held', status: 'awaiting_functions' })
+    const { execution_id } = held
+    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id, state: 'held', status: 'awaiting_functions' })
     await place.decide(held.approvals[0]!.approval_id, 'approve')
-    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id: held.execution_id, status: 'completed' })
+    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id, status: 'completed' })
   })
 
   it('[words.working] [words.held] [words.ended] is shown as working, held and ended as it goes', async () => {
@@ -101,7 +109,9 @@ describe('a turn', () => {
 
   it('[words.ended] one that failed says why, for programs and for people', async () => {
     const place = await openPlace({ script: [{ fail: { error_kind: 'context_overflow', message: 'Too long.' } }] })
-    expect(await place.say('Go.')).toMatchObject({ state: 'failed', status: 'failed', reason: 'context_overflow', detail: 'Too long.', result_error: 'Too long.' })
+    expect(await place.say('Go.')).toMatchObject({
+      state: 'failed', status: 'failed', reason: 'context_overflow', detail: 'Too long.', result_error: 'Too long.',
+    })
     const silent = await openPlace({ script: [{ text: ' ' }] })
     expect(await silent.say('Go.')).toMatchObject({ state: 'failed', reason: 'empty_reply' })
     expect(silent.model.requests).toHaveLength(2)
@@ -109,7 +119,7 @@ describe('a turn', () => {
 })
 
 describe('a call', () => {
-  it('[call.judged-first] [call.allowed-runs] [call.started-settles] moves only along its table, judged first and run only when allowed', async () => {
+  it('[call.judged-first] [call.allowed-runs] [call.started-settles] moves along its table: judged first, run only when allowed', async () => {
     const world = await newWorld(callsThenWords(note, refund, lookUp, { function_id: 'shop::secret_drop', arguments: {} } as never))
     await send(world)
     await world.work({ fault: { kind: 'after', commit: 3 } })
@@ -158,7 +168,9 @@ describe('a call', () => {
       // none is answered before all are there
       if (waiting.length === 3) waiting.splice(0).forEach((answer) => answer())
     }))
-    expect(await place.say('Look.')).toMatchObject({ state: 'completed', calls: [{ status: 'succeeded' }, { status: 'succeeded' }, { status: 'succeeded' }] })
+    expect(await place.say('Look.')).toMatchObject({
+      state: 'completed', calls: [{ status: 'succeeded' }, { status: 'succeeded' }, { status: 'succeeded' }],
+    })
     waiting = []
     const world = await newWorld(callsThenWords(lookUp, note))
     await send(world)
@@ -171,7 +183,9 @@ describe('a call', () => {
     const world = await newWorld(callsThenWords(note, note))
     const { turn_id } = await send(world)
     const seen: string[][] = []
-    await world.work({ inside: async (where) => { if (where === 'function') seen.push((await world.store.callsOf(turn_id)).map((call) => call.status)) } })
+    await world.work({
+      inside: async (where) => { if (where === 'function') seen.push((await world.store.callsOf(turn_id)).map((call) => call.status)) },
+    })
     expect(seen).toEqual([['started', 'allowed'], ['succeeded', 'started']])
   })
 
@@ -214,8 +228,11 @@ describe('a call', () => {
       await world.decide(await firstApproval(world), 'approve')
       for (const commit of faults) await world.work({ fault: { kind: 'after', commit } })
       while ((await world.work({})) !== null) continue
-      const changes = await recorded(world, 'message.appended', 'call.proposed', 'call.judged', 'call.started', 'call.settled', 'approval.opened', 'approval.decided', 'turn.finished')
-      return changes.map((change) => `${change.type} ${String(change['to'] ?? change['status'] ?? '')}`)
+      const changes = await recorded(
+        world, 'message.appended', 'call.proposed', 'call.judged', 'call.started', 'call.settled', 'approval.opened', 'approval.decided',
+        'turn.finished',
+      )
+      return changes.map(({ type, to, status }) => [type, to, status].filter((word) => typeof word === 'string').join(' '))
     }
     const unharmed = await steps([])
     expect(unharmed).toHaveLength(14)
@@ -261,9 +278,12 @@ describe('a question', () => {
     const place = await openPlace({ script: [{ calls: [refund] }] })
     const held = await place.say('Refund.')
     const approval_id = held.approvals[0]!.approval_id
-    const forged = { approval_id, decision: 'approve' as const, approver: 'alice', reason: null, decided_at: Date.now(), channel: 'command_line' as const, signature: Buffer.alloc(64).toString('base64') }
+    const signature = Buffer.alloc(64).toString('base64')
+    const forged = { approval_id, decision: 'approve', approver: 'alice', reason: null, decided_at: Date.now(), channel: 'command_line', signature } as const
     await expect(place.harness.decide_approval(forged, place.caller)).rejects.toMatchObject({ code: 'forbidden' })
-    await expect(place.harness.decide_approval({ ...forged, decided_at: Date.now() + 3_600_000 }, place.caller)).rejects.toMatchObject({ code: 'forbidden' })
+    await expect(
+      place.harness.decide_approval({ ...forged, decided_at: Date.now() + 3_600_000 }, place.caller)
+    ).rejects.toMatchObject({ code: 'forbidden' })
     await expect(place.harness.decide_approval({ ...forged, decision: 'reject' }, place.caller)).rejects.toMatchObject({ code: 'invalid_input' })
     expect(await place.turn(held.turn_id)).toMatchObject({ state: 'held', approvals: [{ status: 'pending' }] })
   })

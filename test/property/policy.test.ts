@@ -15,29 +15,38 @@ const glob = fc.constantFrom('*', 'shop::*', 'shop::refund', '*::note', 'bank::*
 const role = fc.constantFrom('owner', 'admin', 'approver')
 const scalar = fc.constantFrom<Json>(null, true, 0, 7, 50, 'EUR', 'A-1')
 const argumentsOf: fc.Arbitrary<Json> = fc.oneof(
-  { weight: 5, arbitrary: fc.dictionary(fc.constantFrom('amount', 'currency', 'order'), fc.oneof(scalar, fc.record({ currency: scalar })) as fc.Arbitrary<Json>) },
+  { weight: 5, arbitrary: fc.dictionary(fc.constantFrom('amount', 'currency', 'order'), fc.oneof(scalar, fc.record({ currency: scalar }) as fc.Arbitrary<Json>)) },
   { weight: 1, arbitrary: fc.jsonValue() as fc.Arbitrary<Json> },
 )
 const test: fc.Arbitrary<ArgumentTest> = fc.oneof(
-  fc.record({ argument: fc.constantFrom('amount', 'order.currency', '__proto__'), test: fc.constantFrom('at_most' as const, 'at_least' as const), value: fc.constantFrom(0, 7, 50) }),
+  fc.record({
+    argument: fc.constantFrom('amount', 'order.currency', '__proto__'), test: fc.constantFrom('at_most' as const, 'at_least' as const),
+    value: fc.constantFrom(0, 7, 50),
+  }),
   fc.record({ argument: fc.constantFrom('currency', 'order.currency'), test: fc.constant('equals' as const), value: scalar }),
   fc.record({ argument: fc.constantFrom('currency', 'amount'), test: fc.constant('one_of' as const), value: fc.array(scalar, { minLength: 1 }) }),
   fc.record({ argument: fc.constantFrom('order', 'currency'), test: fc.constant('matches' as const), value: fc.constantFrom('*', 'A-*') }),
 )
 const ruleOf = (effect: fc.Arbitrary<Rule['effect']>): fc.Arbitrary<Rule> =>
-  fc.record({ id: fc.constantFrom('r1', 'r2'), functions: fc.array(glob, { minLength: 1, maxLength: 2 }), when: fc.array(test, { maxLength: 2 }), effect, reason: fc.constant('why') })
+  fc.record({
+    id: fc.constantFrom('r1', 'r2'), functions: fc.array(glob, { minLength: 1, maxLength: 2 }), when: fc.array(test, { maxLength: 2 }), effect,
+    reason: fc.constant('why'),
+  })
 const rule = ruleOf(fc.constantFrom('allow', 'hold', 'deny'))
 const globs = fc.record({ allow: fc.array(glob, { maxLength: 3 }), deny: fc.array(glob, { maxLength: 1 }) })
 const layerNamed = (name: LayerName): fc.Arbitrary<PolicyLayer> =>
   fc.record({ layer: fc.constant(name), functions: fc.option(globs), rules: fc.array(rule, { maxLength: 3 }) })
 const openGlobs = fc.record({ allow: fc.constantFrom(['*'], ['shop::*', 'bank::*']), deny: fc.constant([]) })
-const deployment: fc.Arbitrary<PolicyLayer> = fc.record({ layer: fc.constant('deployment' as const), functions: fc.oneof(openGlobs, globs), rules: fc.array(rule, { maxLength: 3 }) })
+const deployment: fc.Arbitrary<PolicyLayer> = fc.record({
+  layer: fc.constant('deployment' as const), functions: fc.oneof(openGlobs, globs), rules: fc.array(rule, { maxLength: 3 }),
+})
 const narrower = fc.constantFrom<LayerName>('principal', 'agent', 'send').chain(layerNamed)
 const layers = fc.tuple(deployment, fc.array(narrower, { maxLength: 3 })).map(([first, rest]) => [first, ...rest])
 
 const entry: fc.Arbitrary<FunctionEntry> = fc.record({
   id: functionId, description: fc.constant(''), schema: fc.constant({ type: 'object' }), risk: fc.constantFrom('low', 'medium', 'high'),
-  side_effects: fc.constantFrom('none', 'read', 'write'), idempotent: fc.boolean(), roles: fc.oneof(fc.constant([]), fc.array(role, { maxLength: 2 })),
+  side_effects: fc.constantFrom('none', 'read', 'write'), idempotent: fc.boolean(),
+  roles: fc.oneof(fc.constant([]), fc.array(role, { maxLength: 2 })),
   approver_roles: fc.array(role, { minLength: 1, maxLength: 2 }), approval_ttl_ms: fc.nat(), timeout_ms: fc.nat(), target: fc.constant({}),
 })
 const principal: fc.Arbitrary<Principal> = fc.record({
@@ -45,8 +54,8 @@ const principal: fc.Arbitrary<Principal> = fc.record({
   scopes: fc.constant([]), active: fc.oneof({ weight: 9, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) }),
 })
 const request: fc.Arbitrary<PolicyRequest & { entry: FunctionEntry }> = fc.record({
-  entry, arguments: argumentsOf, mode: fc.oneof({ weight: 3, arbitrary: fc.constant('agent' as const) }, { weight: 1, arbitrary: fc.constantFrom('plan' as const, 'ask' as const) }),
-  earlier: fc.oneof({ weight: 3, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.constantFrom('rejected' as const, 'interrupted' as const) }),
+  entry, arguments: argumentsOf, mode: fc.constantFrom('agent' as const, 'agent' as const, 'plan' as const, 'ask' as const),
+  earlier: fc.constantFrom(null, null, 'rejected' as const, 'interrupted' as const),
 }).map((facts) => ({ ...facts, function_id: facts.entry.id }))
 
 /** `more` at a place in the list, wherever it falls. */
@@ -68,7 +77,9 @@ it('the same policy and request give the same verdict, and neither is changed', 
 
 it('a deny glob more, in any layer, never widens', () => {
   fc.assert(fc.property(request, principal, layers, fc.nat(), glob, (asked, who, all, place, denied) => {
-    const narrowed = changedAt(all, place, (layer) => ({ ...layer, functions: { allow: layer.functions?.allow ?? ['*'], deny: [...(layer.functions?.deny ?? []), denied] } }))
+    const narrowed = changedAt(
+      all, place, (layer) => ({ ...layer, functions: { allow: layer.functions?.allow ?? ['*'], deny: [...(layer.functions?.deny ?? []), denied] } })
+    )
     return strictnessOf(evaluate(asked, who, narrowed)) >= strictnessOf(evaluate(asked, who, all))
   }), runs)
 })
@@ -76,7 +87,9 @@ it('a deny glob more, in any layer, never widens', () => {
 it('an allow glob less, in any layer, never widens', () => {
   fc.assert(fc.property(request, principal, layers, fc.nat(), fc.nat(), (asked, who, all, place, dropped) => {
     const narrowed = changedAt(all, place, (layer) => ({
-      ...layer, functions: layer.functions === null ? null : { ...layer.functions, allow: layer.functions.allow.filter((_, index) => index !== dropped % 3) },
+      ...layer, functions: layer.functions === null ? null : {
+        ...layer.functions, allow: layer.functions.allow.filter((_, index) => index !== dropped % 3)
+      },
     }))
     return strictnessOf(evaluate(asked, who, narrowed)) >= strictnessOf(evaluate(asked, who, all))
   }), runs)

@@ -39,7 +39,9 @@ describe('a signed decision', () => {
     const stranger = generateKeyPairSync('ed25519').privateKey
     expect(why({ decision: null })).toContain('no signed decision')
     expect(why({ decision: signDecision(stranger, approval.approval_digest, answer) })).toBe('The signature does not verify.')
-    for (const changed of [{ decision: 'reject' as const }, { reason: 'other' }, { decided_at: 1_001 }, { signature: '' }, { signature: 'AAAA' }, { signature: '%' }]) {
+    for (const changed of [
+      { decision: 'reject' as const }, { reason: 'other' }, { decided_at: 1_001 }, { signature: '' }, { signature: 'AAAA' }, { signature: '%' },
+    ]) {
       expect(why({ decision: changed })).toBe('The signature does not verify.')
     }
   })
@@ -85,7 +87,9 @@ describe('a signed decision', () => {
 describe('digests', () => {
   it('the function digest is equal for equal deeds, however their arguments are written down', () => {
     expect(functionDigest(entry, { amount: 20, order: 'A-1' })).toBe(digest)
-    expect(functionDigest({ ...entry, description: 'Other words.', approval_ttl_ms: 1, timeout_ms: 1, roles: ['x'], approver_roles: ['y'] }, args)).toBe(digest)
+    expect(
+      functionDigest({ ...entry, description: 'Other words.', approval_ttl_ms: 1, timeout_ms: 1, roles: ['x'], approver_roles: ['y'] }, args)
+    ).toBe(digest)
     expect(functionDigest(entry, { order: 'A-1', amount: '20' })).not.toBe(digest)
   })
 

@@ -68,11 +68,15 @@ describe('a turn', () => {
   })
 
   it('[turn.parks] parks from running, with the reason beside it', () => {
-    expect(applyChanges(aTurn({ claims: 2 }), [parked])).toMatchObject({ status: 'awaiting_functions', park: 'approval', wake_at: 9, inbox_seen: 1, claims: 0 })
+    expect(applyChanges(aTurn({ claims: 2 }), [parked])).toMatchObject({
+      status: 'awaiting_functions', park: 'approval', wake_at: 9, inbox_seen: 1, claims: 0,
+    })
   })
 
   it('[turn.ends] ends from running, with its reason and result', () => {
-    expect(applyChanges(aTurn(), [finished('completed')])).toMatchObject({ status: 'completed', reason: 'done', finished_at: at, result: content('end') })
+    expect(applyChanges(aTurn(), [finished('completed')])).toMatchObject({
+      status: 'completed', reason: 'done', finished_at: at, result: content('end'),
+    })
   })
 
   it('is not moved by changes of other turns, nor by those that are only for the record', () => {
@@ -108,7 +112,9 @@ describe('a call', () => {
 
   it('[call.judged-first] is denied, held or allowed before anything else', () => {
     expect([...callMoves.proposed].sort()).toEqual(['allowed', 'denied', 'held'])
-    expect(applyChanges(turnWith('proposed'), [judged('proposed', 'denied')]).calls[0]).toMatchObject({ status: 'denied', result: content('no'), settled_at: at })
+    expect(applyChanges(turnWith('proposed'), [judged('proposed', 'denied')]).calls[0]).toMatchObject({
+      status: 'denied', result: content('no'), settled_at: at,
+    })
   })
 
   it('[call.started-settles] ends as succeeded, failed or interrupted once it was started', () => {

@@ -2,7 +2,9 @@
 import { maySee, operatorRole, scopes, type Principal } from '../../core/identity/principal'
 import { operations } from '../../core/protocol/operations'
 
-const principal = (facts: Partial<Principal> = {}): Principal => ({ id: 'ann', type: 'user', name: 'Ann', roles: [], scopes: [], active: true, ...facts })
+const principal = (facts: Partial<Principal> = {}): Principal => ({
+  id: 'ann', type: 'user', name: 'Ann', roles: [], scopes: [], active: true, ...facts,
+})
 
 it('its owner and an operator may see an object, nobody else, and nobody who is not active', () => {
   expect(maySee(principal(), 'ann')).toBe(true)

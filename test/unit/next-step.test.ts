@@ -88,7 +88,8 @@ describe('calls', () => {
 
   it('[call.held-answered] an answer, the end of time or a missing question each move a held call on', () => {
     const call = aCall('held')
-    const withApproval = (facts: Parameters<typeof anApproval>[0], now = 100): Step => step({ ...busy, calls: [call], approvals: [anApproval(facts)] }, now)
+    const withApproval = (facts: Parameters<typeof anApproval>[0], now = 100): Step =>
+      step({ ...busy, calls: [call], approvals: [anApproval(facts)] }, now)
     expect(withApproval({ status: 'approved' })).toEqual({ kind: 'answer', call, as: 'release' })
     expect(withApproval({ status: 'rejected' })).toEqual({ kind: 'answer', call, as: 'reject' })
     expect(withApproval({ status: 'expired' })).toEqual({ kind: 'answer', call, as: 'expire' })
@@ -120,7 +121,9 @@ describe('the conversation', () => {
 
   it('[planner.finish] an answer that asks for nothing finishes the turn; one that was cut fails it', () => {
     expect(step({ messages: [aQuestion(), anAnswer(0)], rounds: 16 })).toEqual({ kind: 'finish', status: 'completed', reason: 'done', detail: null })
-    expect(step({ messages: [aQuestion(), anAnswer(0, { stop_reason: 'length' })] })).toMatchObject({ kind: 'finish', status: 'failed', reason: 'reply_cut' })
+    expect(step({ messages: [aQuestion(), anAnswer(0, { stop_reason: 'length' })] })).toMatchObject({
+      kind: 'finish', status: 'failed', reason: 'reply_cut',
+    })
   })
 
   it('[planner.call-model] only when nothing else applies is the model called, and never more often than it may', () => {

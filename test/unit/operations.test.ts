@@ -49,7 +49,8 @@ describe.each(Object.entries(ours))('%s', (seed, name) => {
       const { properties = {}, anyOf = [] } = schema as { properties?: object; anyOf?: unknown[] }
       return [...new Set([...Object.keys(properties), ...anyOf.flatMap(fieldsOf)])]
     }
-    const ourFields = (schema: { toJSONSchema?: unknown }): string[] => fieldsOf(JSON.parse(JSON.stringify((schema as { toJSONSchema: () => object }).toJSONSchema())))
+    const ourFields = (schema: { toJSONSchema?: unknown }): string[] =>
+      fieldsOf(JSON.parse(JSON.stringify((schema as { toJSONSchema: () => object }).toJSONSchema())))
     expect(ourFields(operations[name].input)).toEqual(expect.arrayContaining(fieldsOf(read(`${seed}.request.json`))))
     expect(ourFields(operations[name].output)).toEqual(expect.arrayContaining(fieldsOf(read(`${seed}.response.json`))))
   })

@@ -9,8 +9,12 @@ const entry = (facts: Partial<FunctionEntry> = {}): FunctionEntry => ({
   id: 'shop::note', description: '', schema: { type: 'object' }, risk: 'low', side_effects: 'write', idempotent: false, roles: [],
   approver_roles: ['approver'], approval_ttl_ms: 1_000, timeout_ms: 1_000, target: { kind: 'http' }, ...facts,
 })
-const rule = (effect: Effect, facts: Partial<Rule> = {}): Rule => ({ id: `${effect}-rule`, functions: ['shop::*'], when: [], effect, reason: `because ${effect}`, ...facts })
-const layer = (rules: readonly Rule[] = [], name: LayerName = 'deployment'): PolicyLayer => ({ layer: name, functions: { allow: ['shop::*'], deny: [] }, rules })
+const rule = (effect: Effect, facts: Partial<Rule> = {}): Rule => ({
+  id: `${effect}-rule`, functions: ['shop::*'], when: [], effect, reason: `because ${effect}`, ...facts,
+})
+const layer = (rules: readonly Rule[] = [], name: LayerName = 'deployment'): PolicyLayer => ({
+  layer: name, functions: { allow: ['shop::*'], deny: [] }, rules,
+})
 
 interface Asked extends Partial<PolicyRequest> {
   readonly rules?: readonly Rule[]
@@ -23,7 +27,8 @@ function verdict({ rules = [], more = [], facts = {}, who = {}, ...request }: As
   return evaluate(asked, { ...principal, ...who }, [layer(rules), ...more])
 }
 const effectOf = (asked: Asked): Effect => verdict(asked).effect
-const decisive = (asked: Asked): string[] => verdict(asked).reasons.filter((reason) => reason.decisive).map(({ layer: name, rule: id }) => `${name}/${id}`)
+const decisive = (asked: Asked): string[] =>
+  verdict(asked).reasons.filter((reason) => reason.decisive).map(({ layer: name, rule: id }) => `${name}/${id}`)
 
 describe('what holds', () => {
   it('a write that no rule of the deployment speaks of waits for a person; a read does not', () => {
@@ -85,7 +90,8 @@ describe('rules', () => {
   })
 
   const when = (test: ArgumentTest['test'], value: Json, argument = 'amount'): readonly ArgumentTest[] => [{ argument, test, value }]
-  const passes = (tests: readonly ArgumentTest[], args: Json): boolean => effectOf({ rules: [rule('allow', { when: tests })], arguments: args }) === 'allow'
+  const passes = (tests: readonly ArgumentTest[], args: Json): boolean =>
+    effectOf({ rules: [rule('allow', { when: tests })], arguments: args }) === 'allow'
 
   it('an argument is tested as it is written, and every test must hold', () => {
     expect(passes(when('at_most', 50), { amount: 50 })).toBe(true)

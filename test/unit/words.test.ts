@@ -22,7 +22,9 @@ it('[words.ended] a turn that is over is shown by its end, with the reason and w
   for (const status of turnStatuses.filter(isTerminal)) expect(stateOf(aTurn({ status }))).toBe(status)
   const failed = view({ status: 'failed', reason: 'max_turns', detail: 'Used up.', finished_at: 9 })
   expect(failed).toMatchObject({ state: 'failed', reason: 'max_turns', detail: 'Used up.', result_error: 'Used up.' })
-  expect(view({ status: 'cancelled', reason: 'stopped', detail: 'Stopped by local.', finished_at: 9 })).toMatchObject({ state: 'cancelled', reason: 'stopped' })
+  expect(
+    view({ status: 'cancelled', reason: 'stopped', detail: 'Stopped by local.', finished_at: 9 })
+  ).toMatchObject({ state: 'cancelled', reason: 'stopped' })
   const done = view({ status: 'completed', reason: 'done', finished_at: 9, result: content('"Hello."') })
   expect(done).toMatchObject({ state: 'completed', reason: 'done', result: 'Hello.' })
   expect(done).not.toHaveProperty('result_error')
@@ -40,6 +42,8 @@ it('calls that are not settled are named as pending, and a question is shown wit
   const calls = [aCall('succeeded', { result: content('{"ok":true}') }), aCall('held'), aCall('started')]
   const shown = turnView(aTurn(parked), { calls, approvals: [anApproval()], worker: 'w' })
   expect(shown.pending_function_calls).toEqual(['c_held', 'c_started'])
-  expect(shown.calls[0]).toEqual({ function_call_id: 'c_succeeded', function_id: 'shop::note', status: 'succeeded', reason: null, result: { ok: true } })
+  expect(shown.calls[0]).toEqual({
+    function_call_id: 'c_succeeded', function_id: 'shop::note', status: 'succeeded', reason: null, result: { ok: true },
+  })
   expect(shown.approvals).toEqual([expect.objectContaining({ approval_id: 'a_1', status: 'pending', function_call_id: 'c_held', decided_by: null })])
 })

@@ -1,7 +1,7 @@
 /* Judging proposed calls, and starting a write: pure steps that fold into the commit before them. */
 import { unreachable } from '../../errors'
 import type { Change } from '../../turn/changes'
-import { newContent } from '../../turn/content'
+import { newResult } from '../../turn/content'
 import type { Call } from '../../turn/call'
 import type { Turn } from '../../turn/turn'
 import type { Engine, StepResult } from '../engine'
@@ -50,7 +50,7 @@ export function deny(call: Call, judgement: Extract<Judgement, { effect: 'deny' 
     {
       type: 'call.judged', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to: 'denied', reason: judgement.code, reasons: judgement.reasons,
       function_digest: judgement.digest, approval_id: call.approval_id,
-      result: newContent(engine.ids, JSON.stringify({ error: 'denied', code: judgement.code, message: judgement.told })), at: engine.clock.now(),
+      result: newResult(call.call_id, { error: 'denied', code: judgement.code, message: judgement.told }, engine), at: engine.clock.now(),
     },
   ]
   return [...changes, ...recorded(call, judgement)]
@@ -97,7 +97,7 @@ export function interrupted(call: Call, engine: Engine, why: string): Change {
   }
   return {
     type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to: 'interrupted', reason: 'unknown_outcome',
-    result: newContent(engine.ids, JSON.stringify(value)), at: engine.clock.now(),
+    result: newResult(call.call_id, value, engine), at: engine.clock.now(),
   }
 }
 
@@ -109,7 +109,7 @@ export function answerHeld(call: Call, as: 'release' | 'reject' | 'expire', turn
   if (as === 'release') return { changes: judged(call, turn, judgeStart(call, turn, engine), engine) }
   const settle = (to: 'rejected' | 'expired', message: string): Change => ({
     type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to,
-    result: newContent(engine.ids, JSON.stringify({ error: to, message })), at,
+    result: newResult(call.call_id, { error: to, message }, engine), at,
   })
   if (as === 'reject') {
     const reason = approval?.decided?.reason ?? null

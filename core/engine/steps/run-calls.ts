@@ -2,7 +2,7 @@
 import type { Json } from '../../digest'
 import type { FunctionOutcome } from '../../functions/function'
 import type { Change } from '../../turn/changes'
-import { newContent } from '../../turn/content'
+import { newResult } from '../../turn/content'
 import type { Call } from '../../turn/call'
 import type { Turn } from '../../turn/turn'
 import type { Engine, StepResult } from '../engine'
@@ -62,7 +62,7 @@ function settledBy(call: Call, outcome: FunctionOutcome, engine: Engine): Change
 function settled(call: Call, to: 'succeeded' | 'failed', value: Json, engine: Engine): Change {
   return {
     type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to === 'failed' ? 'function_failed' : null,
-    result: newContent(engine.ids, JSON.stringify(masked(value, engine))), at: engine.clock.now(),
+    result: newResult(call.call_id, masked(value, engine), engine), at: engine.clock.now(),
   }
 }
 
