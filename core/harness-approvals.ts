@@ -3,10 +3,12 @@ import { approvalDigest, functionDigest, type Approval } from './approvals/appro
 import { decisionHolds } from './approvals/decide'
 import { sealHolds } from './digest'
 import { HarnessError, isHarnessError } from './errors'
-import { callSealFacts } from './turn/turn'
+import { callSealFacts, type Turn } from './turn/turn'
 import { operatorRole, type Caller } from './identity/principal'
 import type { Engine } from './engine/engine'
-import { argumentsOf, decisionSubject } from './engine/judge'
+import { argumentsOf, decisionSubject, judgeCall } from './engine/judge'
+import type { Reason } from './policy/policy'
+import type { Call } from './turn/call'
 import { newInboxItem } from './engine/steps/inbox'
 import { approvalView, shownId } from './harness-views'
 import type { HarnessParts } from './harness'
@@ -18,19 +20,26 @@ function maySeeApproval(caller: Caller, approval: Approval): boolean {
   return approval.owner === id || roles.includes(operatorRole) || approval.approver_roles.some((role) => roles.includes(role))
 }
 
+/** Whether there may be approvals of others that the caller may see. */
+function seesOthers(caller: Caller, engine: Engine): boolean {
+  const { roles } = caller.principal
+  return roles.includes(operatorRole) || [...engine.authority().functions.values()].some((entry) => entry.approver_roles.some((role) => roles.includes(role)))
+}
+
 export async function listApprovals(input: ParsedOf<'list_approvals'>, caller: Caller, parts: HarnessParts): Promise<OutputOf<'list_approvals'>> {
-  const found = await parts.engine.store.listApprovals({ owner: null, status: input.status ?? null, session_id: input.session_id ?? null, limit: 1_000 })
+  const found = await parts.engine.store.listApprovals({ owner: seesOthers(caller, parts.engine) ? null : caller.principal.id, status: input.status ?? null, session_id: input.session_id ?? null, limit: 1_000 })
   const visible = found.filter((approval) => maySeeApproval(caller, approval)).slice(0, input.limit ?? 50)
   return { approvals: visible.map(approvalView), how_to_decide: parts.howToDecide(null) }
 }
 
 export async function getApproval(input: ParsedOf<'get_approval'>, caller: Caller, parts: HarnessParts): Promise<OutputOf<'get_approval'>> {
   const approval = await visibleApproval(input.approval_id, caller, parts.engine)
-  const call = await parts.engine.store.findCall(approval.call_id)
+  const turn = await parts.engine.store.loadTurn(approval.turn_id)
+  const call = turn?.calls.find((candidate) => candidate.call_id === approval.call_id) ?? null
   const authority = parts.engine.authority()
   const entry = authority.functions.get(approval.function_id)
   const args = call === null ? null : argumentsOf(call)
-  if (call === null || args === null || !sealHolds(parts.engine.sealKey, 'call', callSealFacts(call), call.seal)) {
+  if (turn === null || call === null || args === null || !sealHolds(parts.engine.sealKey, 'call', callSealFacts(call), call.seal)) {
     throw new HarnessError('conflict', `The call that approval ${approval.approval_id} asks about was altered outside the harness. Do not decide it; run "agent-harness audit verify".`)
   }
   // of what is shown here, so that a signature stands for what its signer saw, whatever the rows said before or say later
@@ -38,13 +47,20 @@ export async function getApproval(input: ParsedOf<'get_approval'>, caller: Calle
   return {
     ...approvalView(approval),
     arguments: args,
-    why: call.reasons.filter((reason) => reason.decisive).map((reason) => `${reason.text} (${reason.layer}, rule ${reason.rule})`),
+    why: whyHeld(call, turn, parts.engine).map((reason) => `${reason.text} (${reason.layer}, rule ${reason.rule})`),
     description: entry?.description ?? 'This function is not in the configuration any more.',
     risk: entry?.risk ?? 'high',
     side_effects: entry?.side_effects ?? 'write',
     approval_digest: shown,
+    is_current: entry !== undefined && shown === approval.approval_digest,
     how_to_decide: parts.howToDecide(approval.approval_id),
   }
+}
+
+/** From configuration, not from the row: what a person reads before deciding must not be writable. Empty when nothing holds it any more. */
+function whyHeld(call: Call, turn: Turn, engine: Engine): readonly Reason[] {
+  const judgement = judgeCall(call, turn, engine)
+  return judgement.effect === 'hold' ? judgement.verdict.reasons.filter((reason) => reason.decisive) : []
 }
 
 async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {

@@ -2,7 +2,7 @@
 import { digestOf, seal, sealHolds, type Json } from './digest'
 import { HarnessError, isHarnessError } from './errors'
 import { defaultConstraints, eventHash, type Execution } from './executions/execution'
-import type { Caller } from './identity/principal'
+import { maySee, type Caller } from './identity/principal'
 import type { Engine } from './engine/engine'
 import { newTurn } from './engine/new-turn'
 import { newInboxItem } from './engine/steps/inbox'
@@ -88,7 +88,7 @@ async function startFunctionTurn(input: ParsedOf<'trigger'>, caller: Caller, eng
   const request = { call: input.call, session_id: input.session_id ?? null }
   checkSize(JSON.stringify(input.call.arguments), 'arguments', engine)
   return untilUndisturbed(async () => {
-    const key = await idempotency({ operation: 'trigger', key: input.idempotency_key ?? input.call.id, request }, caller, engine)
+    const key = await idempotency({ operation: 'trigger', key: keyOfCall(input), request }, caller, engine)
     if (key.answered !== null) return { ...(JSON.parse(key.answered) as { turn_id: string; function_call_id: string }), deduplicated: true }
     await checkLiveTurns(caller, engine)
     const at = engine.clock.now()
@@ -109,26 +109,28 @@ async function startFunctionTurn(input: ParsedOf<'trigger'>, caller: Caller, eng
   })
 }
 
+/** A caller's own id of a call names it within its session only: short ids are used again elsewhere. */
+function keyOfCall(input: ParsedOf<'trigger'>): string | undefined {
+  if (input.idempotency_key !== undefined) return input.idempotency_key
+  return input.call.id === undefined || input.session_id === undefined ? undefined : `${input.session_id} ${input.call.id}`
+}
+
 export async function stop(input: ParsedOf<'stop'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'stop'>> {
   const { store } = engine
   return untilUndisturbed(async () => {
     const turn = input.turn_id === undefined ? await store.firstUnfinishedTurn(input.session_id) : await store.findTurn(input.turn_id)
     if (turn === null || turn.session_id !== input.session_id) {
       const session = await store.findSession(input.session_id)
-      if (input.turn_id === undefined && session !== null && mayTouch(caller, session.owner)) return { stopping: false }
+      if (input.turn_id === undefined && session !== null && maySee(caller.principal, session.owner)) return { stopping: false }
       throw notFound('turn', input.turn_id ?? input.session_id)
     }
-    if (!mayTouch(caller, turn.owner)) throw notFound('turn', input.turn_id ?? input.session_id)
+    if (!maySee(caller.principal, turn.owner)) throw notFound('turn', input.turn_id ?? input.session_id)
     if (turn.finished_at !== null) return { stopping: false }
     const at = engine.clock.now()
     const item = newInboxItem(turn, { kind: 'stop' }, { principal: caller.principal.id, at }, engine)
     await store.commit({ actor: caller.principal.id, at, session_id: turn.session_id, changes: [{ type: 'inbox.posted', item }] })
     return { stopping: true }
   })
-}
-
-function mayTouch(caller: Caller, owner: string): boolean {
-  return caller.principal.id === owner || caller.principal.roles.includes('operator')
 }
 
 function notFound(kind: string, id: string): HarnessError {

@@ -12,7 +12,7 @@ import { decideApproval, getApproval, listApprovals } from './harness-approvals'
 import { send, stop, trigger } from './harness-turns'
 import { stateOf, turnView } from './harness-views'
 import { evaluate, isOffered } from './policy/evaluate'
-import type { FunctionEntry } from './policy/policy'
+import type { FunctionEntry, PolicyLayer } from './policy/policy'
 import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
 import { nothingAsked, type TurnRow } from './turn/turn'
 
@@ -33,7 +33,7 @@ const handlers: Handlers = {
   send,
   trigger,
   stop,
-  status: (input, caller, parts, signal) => status(input, caller, parts, signal),
+  status,
   list_approvals: listApprovals,
   get_approval: getApproval,
   decide_approval: decideApproval,
@@ -118,6 +118,11 @@ function visibleFunctions(caller: Caller, engine: Engine): FunctionEntry[] {
   return [...authority.functions.values()].filter((entry) => isOffered(entry, caller.principal, layers, 'agent'))
 }
 
+/** There are no arguments to test yet. */
+function withoutArgumentRules(layer: PolicyLayer): PolicyLayer {
+  return { ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }
+}
+
 /** What policy looks at when there is no turn yet. */
 const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
 
@@ -126,7 +131,7 @@ function functionView(entry: FunctionEntry, caller: Caller, engine: Engine): Out
   const grant = authority.grants.get(caller.principal.id)
   const { id, description, risk, side_effects, idempotent, schema } = entry
   const request = { function_id: id, entry, arguments: {}, mode: 'agent' as const, earlier: null }
-  const effect = grant === undefined ? 'hold' : evaluate(request, caller.principal, layersOf(authority, grant, functionTurn)).effect
+  const effect = grant === undefined ? 'hold' : evaluate(request, caller.principal, layersOf(authority, grant, functionTurn).map(withoutArgumentRules)).effect
   return { id, description, risk, side_effects, idempotent, usually: effect === 'allow' ? 'runs' : 'waits_for_a_person', schema: { ...schema } }
 }
 

@@ -108,6 +108,10 @@ export async function openHome(folder: string, options: HomeOptions = {}): Promi
   const defaultDeployment = `d_${createHash('sha256').update(`deployment\0${checkpointPublicKey}`).digest('hex').slice(0, 32)}`
   await makeOnce(paths.configPath, defaultConfigText({ deployment: defaultDeployment, sample: options.sample ?? false }))
   await checkTrusted(paths.configPath)
+  if (hasData && (await readPrivate(paths.sentLogPath, 'trusted')) === null) {
+    throw new HarnessError('bad_config', `sent.log is missing in ${paths.folder}, beside a database. Without it a write could be sent twice. Restore it, or make it empty if you know that no write was ever sent.`)
+  }
+  await makeOnce(paths.sentLogPath, '')
   // an empty file is a new database, and its mode is what the files beside it get
   await makeOnce(paths.databasePath, '')
 

@@ -1,7 +1,7 @@
 /* Ids are prefixed and unguessable; a call's id is derived from its place, so that a step done again names the same call. */
 import { createHash, randomBytes } from 'node:crypto'
 
-/** s session, t turn, c call, x execution, a approval, m message, k content, i inbox item, w worker, d deployment, p checkpoint. */
+/** s session, t turn, c call, x execution, a approval, m message, k content, i inbox item, w worker, d deployment. */
 export type IdPrefix = 's' | 't' | 'c' | 'x' | 'a' | 'm' | 'k' | 'i' | 'w' | 'd'
 
 export interface Ids {

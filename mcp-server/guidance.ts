@@ -19,6 +19,7 @@ const endings: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. Ask the user before you try again.',
   interrupted: 'The outcome is unknown: the call was cut after it may have been sent. Do not repeat it; ask the user to check what happened.',
   function_failed: 'The function answered with an error, which is in result.',
+  call_failed: 'The call came to nothing; result says why.',
   stopped: 'It was stopped.',
   max_turns: 'It reached its limit of model calls. Send a message to the same session_id to go on.',
   deadline: 'It reached its time limit.',

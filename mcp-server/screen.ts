@@ -25,6 +25,7 @@ const outcomes: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time.',
   interrupted: 'The outcome is unknown: the call was cut after it may have been sent. Look at the other side before you do it again.',
   function_failed: 'The function answered with an error.',
+  call_failed: 'The call came to nothing; the result says why.',
   stopped: 'It was stopped.',
 }
 

@@ -11,7 +11,7 @@ import type { Turn } from '../turn/turn'
 import type { Engine, StepResult } from './engine'
 import { callModel } from './steps/call-model'
 import { finish } from './steps/finish'
-import { deliver, foldUrgent } from './steps/inbox'
+import { deliver, foldUrgent, isGenuine } from './steps/inbox'
 import { answerHeld, judgeCalls, recover, startWrite } from './steps/judge'
 import { runReads, runWrite } from './steps/run-calls'
 
@@ -35,10 +35,11 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
 
   const save = async (): Promise<void> => {
     const { turn_id, session_id, lease_epoch } = turn
-    const inbox = await engine.store.commit({
-      actor: run.actor, at: engine.clock.now(), changes: pending, session_id, fence: { turn_id, epoch: lease_epoch },
-    })
-    turn = await refreshed({ ...turn, claims: 0, inbox, inbox_posted: Math.max(turn.inbox_posted, inbox.at(-1)?.seq ?? 0) }, engine)
+    const commit = { actor: run.actor, at: engine.clock.now(), changes: pending, session_id, fence: { turn_id, epoch: lease_epoch } }
+    const inbox = await untilStored(() => engine.store.commit(commit), pending, run)
+    // an item put in by hand must not count: the turn would be deaf to what comes after
+    const posted = inbox.findLast((item) => isGenuine(item, turn, engine))?.seq ?? 0
+    turn = await refreshed({ ...turn, claims: 0, inbox, inbox_posted: Math.max(turn.inbox_posted, posted) }, engine)
     saved = turn
     pending = []
   }
@@ -77,6 +78,21 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
     }
   }
 }
+
+/** What a function answered is known to nobody else: while the store is busy or full it is kept and tried again, as long as the lease lasts. */
+async function untilStored<T>(store: () => Promise<T>, pending: readonly Change[], run: Run): Promise<T> {
+  for (;;) {
+    try {
+      return await store()
+    } catch (error) {
+      const isBusy = isHarnessError(error) && error.code === 'store_unavailable'
+      if (!isBusy || !run.mayGoOn() || !pending.some((change) => change.type === 'call.settled')) throw error
+      await new Promise((resolve) => setTimeout(resolve, storePauseMs))
+    }
+  }
+}
+
+const storePauseMs = 500
 
 /** How often an end is planned anew because somebody spoke meanwhile, before the run breaks off. */
 const mostStaleEnds = 100

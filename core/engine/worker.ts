@@ -15,6 +15,8 @@ export const leaseMs = 10_000
 export const beatMs = 3_000
 /** Longest sleep between two looks for work: what a lost hint costs. */
 const lookMs = 500
+/** Shortest time between two looks. */
+const quietMs = 10
 const maxRunning = 16
 /** After a run that broke off: this doubled with every claim, up to the longest. */
 const pauseMs = 250
@@ -186,8 +188,12 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
     else if (clock.monotonic() >= heldUntil) await beat()
     if (!mayGoOn()) return
     await hearStops()
-    while (!stopping && working && running.size < maxRunning) {
-      if (!(await begin(await store.findClaimable(me, clock.now())))) return
+    const room = maxRunning - running.size
+    if (room <= 0) return
+    // one that cannot be claimed keeps nobody else from it
+    for (const turnId of await store.findClaimable(me, clock.now(), room)) {
+      if (!mayGoOn()) return
+      await begin(turnId)
     }
   }
 
@@ -198,6 +204,8 @@ export function startWorker(engine: Engine, options: WorkerOptions): Worker {
       } catch (error) {
         log.error({ error: toHarnessError(error).message, cause: error }, 'looking for work failed')
       }
+      // this process's own commits wake it too: one look for many of them
+      await new Promise((resolve) => setTimeout(resolve, quietMs))
       await scheduler.wait(lookMs)
     }
   }

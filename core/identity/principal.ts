@@ -27,7 +27,7 @@ export interface Caller {
 /** The named role that sees and stops everybody's turns. */
 export const operatorRole = 'operator'
 
-/** Owner, or an operator. Approvers see their approvals by their own rule (approvals/decide.ts). */
+/** Owner, or an operator. Approvers see their approvals by their own rule (harness-approvals.ts). */
 export function maySee(principal: Principal, owner: string): boolean {
   return principal.active && (principal.id === owner || principal.roles.includes(operatorRole))
 }

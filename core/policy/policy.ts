@@ -9,7 +9,7 @@ export type Risk = 'low' | 'medium' | 'high'
 export type SideEffects = 'none' | 'read' | 'write'
 export type Effect = 'allow' | 'deny' | 'hold'
 
-/** How sure we are that a person decided (DESIGN: assurance classes). */
+/** How sure we are that a person decided (assurance classes). */
 export type Assurance = 'human-verified' | 'channel-asserted' | 'client-asserted'
 
 /** A function (tool) as configuration declares it: everything a verdict and an approval depend on. */
@@ -87,7 +87,7 @@ export interface Reason {
   readonly decisive: boolean
 }
 
-/** Codes: `not_available` unknown and forbidden alike · `role` · `mode` · `rule` · `rejected_before` · `inactive` · `no_approver`. */
+/** Codes: `not_available` unknown and forbidden alike · `role` · `mode` · `rule` · `rejected_before` · `inactive`. */
 export type DenyCode = 'not_available' | 'role' | 'mode' | 'rule' | 'rejected_before' | 'inactive'
 
 export type Verdict =

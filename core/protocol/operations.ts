@@ -78,6 +78,7 @@ const approvalDetail = approvalView.extend({
   risk: z.enum(['low', 'medium', 'high']),
   side_effects: z.enum(['none', 'read', 'write']),
   approval_digest: z.string().describe('What an approver signs.'),
+  is_current: z.boolean().describe('False when the function or its definition changed since it was asked: it cannot be decided any more.'),
   how_to_decide: z.string(),
 })
 export type ApprovalDetail = z.infer<typeof approvalDetail>

@@ -64,19 +64,19 @@ export function sqlStore(connection: Connection): Store {
       return commit.fence === undefined ? [] : this.readInbox(commit.fence.turn_id)
     },
 
-    async findClaimable(worker, now) {
+    async findClaimable(worker, now, most) {
       // a turn waits for the earlier ones of its session; whoever is not the live worker has lost its turns
       const rows = await connection.query(
         sql(
           `SELECT turn_id FROM turns t WHERE finished_at IS NULL
              AND (lease_owner IS NULL OR lease_owner <> ?) AND lease_epoch BETWEEN 0 AND ${String(lastEpoch)}
-             AND (status IN ('queued', 'running') OR wake_at <= ? OR inbox_posted > inbox_seen)
+             AND (status IN ('queued', 'running') OR (status = 'awaiting_functions' AND (wake_at <= ? OR inbox_posted > inbox_seen)))
              AND NOT EXISTS (SELECT 1 FROM turns e WHERE e.session_id = t.session_id AND e.ordinal < t.ordinal AND e.finished_at IS NULL)
-           ORDER BY created_at, turn_id LIMIT 1`,
-          [worker.worker_id, now],
+           ORDER BY created_at, turn_id LIMIT ?`,
+          [worker.worker_id, now, most],
         ),
       )
-      return rows[0] === undefined ? null : String(rows[0]['turn_id'])
+      return rows.map((row) => String(row['turn_id']))
     },
     async findStopped() {
       const rows = await connection.query(
@@ -192,10 +192,6 @@ export function sqlStore(connection: Connection): Store {
         )
       for await (const row of connection.stream(page)) yield toAuditRow(row)
     },
-    async *chainHeads() {
-      const page = (after: Row | null): Statement => sql(`SELECT chain, seq, hash FROM chains WHERE chain > ? ORDER BY chain LIMIT ${String(streamLimit)}`, [after?.['chain'] ?? ''])
-      for await (const row of connection.stream(page)) yield toHead(row)
-    },
     async auditCount() {
       return Number((await connection.query(sql('SELECT COALESCE(SUM(seq), 0) AS n FROM chains')))[0]?.['n'] ?? 0)
     },
@@ -227,16 +223,6 @@ export function sqlStore(connection: Connection): Store {
     },
     lastCheckpoint: () => one(sql('SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1'), toCheckpoint),
     headsSinceCheckpoint: async () => (await connection.query(sql('SELECT chain, seq, hash FROM chains WHERE checkpointed_seq < seq ORDER BY chain'))).map(toHead),
-    async *statuses() {
-      for (const [table, id] of [['turns', 'turn_id'], ['calls', 'call_id'], ['approval_requests', 'approval_id']] as const) {
-        const page = (after: Row | null): Statement => sql(`SELECT ${id} AS id, status FROM ${table} WHERE ${id} > ? ORDER BY ${id} LIMIT ${String(streamLimit)}`, [after?.['id'] ?? ''])
-        for await (const row of connection.stream(page)) yield [String(row['id']), String(row['status'])] as const
-      }
-    },
-    async contentOf(contentId) {
-      const row = (await connection.query(sql('SELECT salt, text FROM contents WHERE content_id = ?', [contentId])))[0]
-      return row === undefined ? undefined : { salt: String(row['salt']), text: row['text'] === null ? null : String(row['text']) }
-    },
 
     onHint: (listener) => connection.onHint(listener),
     schemaVersion: () => schemaVersion(connection),

@@ -1,6 +1,6 @@
 /*
- * The port to the database. There is no transaction to hold: a commit is a list of changes, applied as one. Every write goes through
- * `commit`, so nothing changes without a row in the record.
+ * The port to the database. There is no transaction to hold: a commit is a list of changes, applied as one. Every write to what
+ * is asked, decided or done goes through `commit`, so none of it changes without a row in the record.
  */
 import type { Approval, ApprovalStatus } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
@@ -72,8 +72,8 @@ export interface Store {
    */
   commit(commit: Commit): Promise<readonly InboxItem[]>
 
-  /** The next turn that may be claimed by this worker, or null. Contract: no lock is taken; the claim itself is the commit of `turn.claimed`. */
-  findClaimable(worker: WorkerRow, now: number): Promise<string | null>
+  /** The turns that this worker may claim, the oldest first, at most so many. Contract: no lock is taken; the claim itself is the commit of `turn.claimed`. */
+  findClaimable(worker: WorkerRow, now: number, most: number): Promise<readonly string[]>
   /** Turns that somebody asked to stop and that are not over, whatever they wait for. Contract: the stops are not checked; cheap. */
   findStopped(): Promise<readonly string[]>
   /** The whole aggregate. Null when unknown. Contract: one consistent read. */
@@ -83,7 +83,7 @@ export interface Store {
 
   /** Makes this process the worker, or null with the live one that holds the database. Contract: one winner among racing processes. */
   acquireWorker(worker: WorkerRow, isDead: (other: WorkerRow) => boolean, now: number): Promise<{ readonly acquired: boolean; readonly holder: WorkerRow }>
-  /** Prolongs the worker's own lease and those of its turns. Contract: false when it no longer holds the database. */
+  /** Prolongs the worker's lease, and with it that of its turns. Contract: false when it no longer holds the database. */
   beat(workerId: string, leaseUntil: number): Promise<boolean>
   /** Gives the database up; its turns' leases end at once. */
   releaseWorker(workerId: string): Promise<void>
@@ -112,8 +112,6 @@ export interface Store {
 
   /** Audit rows in order of chain and seq, streamed. */
   auditRows(chain?: string): AsyncIterable<AuditRow>
-  /** Heads changed since a checkpoint number (rows with a greater `changed_in`), in order of chain. */
-  chainHeads(): AsyncIterable<{ readonly chain: string; readonly seq: number; readonly hash: string }>
   auditCount(): Promise<number>
   /** Contract: fails with `conflict` when the number is taken. */
   addCheckpoint(checkpoint: Checkpoint): Promise<void>
@@ -126,10 +124,6 @@ export interface Store {
   auditSnapshot(): Promise<AuditReads & { close(): Promise<void> }>
   /** Chains whose head moved since they were last in a checkpoint. */
   headsSinceCheckpoint(): Promise<readonly { readonly chain: string; readonly seq: number; readonly hash: string }[]>
-  /** Every status as rows have it, for comparing with the fold of the record: `[object, status]`. */
-  statuses(): AsyncIterable<readonly [string, string]>
-  /** A stored text, null when erased; undefined when there is no such row. */
-  contentOf(contentId: string): Promise<{ readonly salt: string; readonly text: string | null } | undefined>
 
   /** Calls back soon after any commit, by this process or another. Contract: a hint only; may come late, twice or for nothing. Returns the way to stop. */
   onHint(listener: () => void): () => void

@@ -22,7 +22,8 @@ export type CallStatus = (typeof callStatuses)[number]
 
 export const callMoves: Readonly<Record<CallStatus, readonly CallStatus[]>> = {
   proposed: ['denied', 'held', 'allowed'],
-  held: ['allowed', 'rejected', 'expired', 'denied'],
+  // held again: the function was changed in configuration, and the question is asked anew
+  held: ['allowed', 'held', 'rejected', 'expired', 'denied'],
   // a read is answered straight from allowed; denied and held when the second judging is stricter than the first
   allowed: ['started', 'succeeded', 'failed', 'denied', 'held'],
   // started again: an idempotent function under a new lease

@@ -85,7 +85,7 @@ export function turnCreated(row: TurnRow): TurnChange {
   return { type: 'turn.created', turn }
 }
 
-const isTurnStatusMove = (turn: Turn, to: Turn['status']): void => {
+const requireTurnMove = (turn: Turn, to: Turn['status']): void => {
   if (!turnMoves[turn.status].includes(to)) {
     throw new HarnessError('invariant_broken', `Turn ${turn.turn_id} cannot go from ${turn.status} to ${to}.`)
   }
@@ -100,13 +100,13 @@ function applyChange(turn: Turn, change: Change): Turn {
   switch (change.type) {
     case 'turn.claimed':
       if (change.turn_id !== turn.turn_id) return turn
-      isTurnStatusMove(turn, 'running')
+      requireTurnMove(turn, 'running')
       return { ...turn, status: 'running', park: null, wake_at: null, lease_epoch: change.epoch, claims: turn.claims + 1, started_at: turn.started_at ?? change.at }
     case 'turn.parked':
-      isTurnStatusMove(turn, 'awaiting_functions')
+      requireTurnMove(turn, 'awaiting_functions')
       return { ...turn, status: 'awaiting_functions', park: change.park, wake_at: change.wake_at, inbox_seen: change.inbox_seen, claims: 0 }
     case 'turn.finished':
-      isTurnStatusMove(turn, change.status)
+      requireTurnMove(turn, change.status)
       return { ...turn, status: change.status, reason: change.reason, detail: change.detail, result: change.result, finished_at: change.at, park: null, wake_at: null }
     case 'message.appended': {
       if (change.message.turn_id !== turn.turn_id) return turn

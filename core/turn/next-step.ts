@@ -98,7 +98,9 @@ function finishFunctionTurn(turn: Turn): Step {
     case 'succeeded':
       return { kind: 'finish', status: 'completed', reason: 'done', detail: null }
     case 'failed':
-      return { kind: 'finish', status: 'failed', reason: 'function_failed', detail: 'The function answered with an error.' }
+      return call.reason === 'function_failed'
+        ? { kind: 'finish', status: 'failed', reason: 'function_failed', detail: 'The function answered with an error.' }
+        : { kind: 'finish', status: 'failed', reason: 'call_failed', detail: 'The call came to nothing; its result says why.' }
     case 'interrupted':
       return { kind: 'finish', status: 'failed', reason: 'interrupted', detail: 'The call was cut; whether it took effect is unknown.' }
     case 'rejected':

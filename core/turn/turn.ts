@@ -33,11 +33,11 @@ export function isTerminal(status: TurnStatus): status is TerminalStatus {
   return turnMoves[status].length === 0
 }
 
-/** Why a turn ended. Function turns also end `denied`, `rejected`, `expired`, `function_failed` or `interrupted`, as their call did. */
+/** Why a turn ended. Function turns also end `denied`, `rejected`, `expired`, `function_failed`, `call_failed` or `interrupted`, as their call did. */
 export type EndReason =
   | 'done' | 'stopped' | 'max_turns' | 'deadline' | 'crash_loop' | 'owner_inactive' | 'tampered'
   | 'model_unavailable' | 'model_failed' | 'context_overflow' | 'empty_reply' | 'reply_cut'
-  | 'denied' | 'rejected' | 'expired' | 'function_failed' | 'interrupted'
+  | 'denied' | 'rejected' | 'expired' | 'function_failed' | 'call_failed' | 'interrupted'
 
 /** Why a turn is parked. */
 export type ParkReason = 'approval'

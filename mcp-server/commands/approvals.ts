@@ -3,8 +3,6 @@
  * computed anew from what was shown, so that an altered database cannot show one thing and have another signed.
  */
 import {
-  approvalDigest,
-  functionDigest,
   HarnessError,
   isHarnessError,
   signDecision,
@@ -41,7 +39,7 @@ export async function listCommand(context: CommandContext, { all }: { readonly a
     for (const approval of approvals) {
       const { approval_id, function_id, requested_by, created_at, expires_at, status } = approval
       const state = status === 'pending' ? `${left(expires_at)} left` : status
-      print(`${approval_id}  ${function_id}  asked by ${requested_by} ${ago(created_at)}  ${state}`)
+      print(`${approval_id}  ${visible(function_id)}  asked by ${visible(requested_by)} ${ago(created_at)}  ${state}`)
     }
     tell('', `Look at one with: ${context.command('approvals show ID')}`)
     if (harness.authority().approvers.length === 0) tell(`Nobody can decide yet. Make an approver's key with: ${context.command('init')}`)
@@ -53,7 +51,7 @@ export async function showCommand(context: CommandContext, id: string): Promise<
   return withApprovals(context, async (harness, caller) => {
     const detail = await harness.get_approval({ approval_id: await wholeId(harness, caller, id) }, caller)
     print(...detailLines(detail))
-    const problem = digestProblem(harness, detail)
+    const problem = digestProblem(detail)
     if (problem !== null) tell('', problem)
     if (detail.status === 'pending')
       tell(
@@ -79,7 +77,7 @@ export async function decideCommand(context: CommandContext, decision: Decision,
     tell(...detailLines(detail), '')
     if (detail.status !== 'pending')
       throw new HarnessError('approval_closed', `Approval ${detail.approval_id} is ${detail.status}; it cannot be decided any more.`)
-    const problem = digestProblem(harness, detail)
+    const problem = digestProblem(detail)
     if (problem !== null) throw new HarnessError('conflict', problem)
 
     tell(`To ${decision} it as ${name}, unlock the key.`)
@@ -112,7 +110,9 @@ async function unlock(harness: OpenHarness, name: string): ReturnType<OpenHarnes
 
 /** The one approval whose id begins so. */
 async function wholeId(harness: OpenHarness, caller: Caller, given: string): Promise<string> {
-  const { approvals } = await harness.list_approvals({ limit: 200 }, caller)
+  // those that wait first: however many were decided since, an old question is found
+  const [waiting, all] = await Promise.all([harness.list_approvals({ limit: 200, status: 'pending' }, caller), harness.list_approvals({ limit: 200 }, caller)])
+  const approvals = [...new Map([...waiting.approvals, ...all.approvals].map((approval) => [approval.approval_id, approval])).values()]
   const found = approvals.filter(({ approval_id }) => approval_id === given || (given.length >= shortestPrefix && approval_id.startsWith(given)))
   const [first, second] = found
   // an id that is not in the list is left to the harness to refuse
@@ -146,7 +146,7 @@ export function detailLines(detail: ApprovalDetail): string[] {
       ['', visible(detail.description)],
       ['Asked by', `${visible(detail.requested_by)} ${ago(detail.created_at)}, in turn ${detail.turn_id}`],
       ['Held because', detail.why.length === 0 ? 'the record does not say' : detail.why.map(visible).join('\n')],
-      ['May decide', detail.approver_roles.join(' or ')],
+      ['May decide', visible(detail.approver_roles.join(' or '))],
       ['Digest', detail.approval_digest],
     ]),
     'Arguments, exactly as they would be sent:',
@@ -157,20 +157,12 @@ export function detailLines(detail: ApprovalDetail): string[] {
 function stateText(approval: ApprovalView): string {
   if (approval.status === 'pending') return `pending, ${left(approval.expires_at)} left (until ${instant(approval.expires_at)})`
   const by =
-    approval.decided_by === null ? '' : ` by ${approval.decided_by}${approval.decided_at === null ? '' : ` at ${instant(approval.decided_at)}`}`
+    approval.decided_by === null ? '' : ` by ${visible(approval.decided_by)}${approval.decided_at === null ? '' : ` at ${instant(approval.decided_at)}`}`
   return `${approval.status}${by}${approval.reason === null ? '' : `: ${visible(approval.reason)}`}`
 }
 
-/** Why what was shown is not what would be signed; null when it is. */
-function digestProblem(harness: OpenHarness, detail: ApprovalDetail): string | null {
-  const { deployment, functions } = harness.authority()
-  const entry = functions.get(detail.function_id)
-  if (entry === undefined) return `${visible(detail.function_id)} is not in the configuration any more; this approval can only run out.`
-  const { approval_id, function_call_id: call_id, turn_id, expires_at, arguments: args } = detail
-  const digest = approvalDigest(deployment, { approval_id, call_id, turn_id, expires_at, function_digest: functionDigest(entry, args) })
-  if (digest === detail.approval_digest) return null
-  return (
-    'What is shown is not what this approval was asked for: the function changed since, or its record was altered. ' +
-    'It cannot be decided; "audit verify" tells more.'
-  )
+/** Why it cannot be decided as it is shown; null when it can. */
+function digestProblem(detail: ApprovalDetail): string | null {
+  if (detail.is_current) return null
+  return 'The function was changed, or taken out of the configuration, since this was asked: it cannot be decided any more. Stop the turn and ask again, or let it run out.'
 }

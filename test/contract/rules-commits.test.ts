@@ -50,7 +50,7 @@ it('[commit.send-is-one] session, execution, turn, message and their record are 
   expect(await place.harness.overview()).toEqual(before)
 })
 
-it('[commit.outsiders-never-stale] [commit.settle-same-epoch] sends, stops and decisions in the middle of a call fail no step of the worker', async () => {
+it('[commit.outsiders-never-stale] [commit.settle-same-epoch] sends, stops and decisions fail no step of the worker', async () => {
   const world = await makeWorld((_request, count) => ({ text: `answer ${String(count)}`, calls: count === 0 ? [refund, note] : [] }))
   worlds.push(world)
   const { session_id, turn_id } = await world.harness.send({ message: 'Go.' }, world.caller)
@@ -112,13 +112,16 @@ describe('a request that is repeated', () => {
     await expect(harness.send({ ...message, message: 'Other?' }, caller)).rejects.toMatchObject({ code: 'conflict' })
     expect((await harness.send(message, place.callerOf('second'))).turn_id).not.toBe(first.turn_id)
 
-    const call = { call: { ...note, id: 'from the client' } }
+    // a caller's own id of a call counts within its session
+    const call = { call: { ...note, id: 'from the client' }, session_id: first.session_id }
     const ran = await harness.trigger({ ...call, wait_seconds: 10 }, caller)
     expect(await harness.trigger({ ...call, wait_seconds: 10 }, caller)).toMatchObject({
       turn_id: ran.turn_id, function_call_id: ran.function_call_id, deduplicated: true, is_error: false,
     })
     expect(place.functions.count('shop::note')).toBe(1)
-    await expect(harness.trigger({ call: { ...call.call, arguments: { text: 'other' } } }, caller)).rejects.toMatchObject({ code: 'conflict' })
+    const other = { ...call, call: { ...call.call, arguments: { text: 'other' } } }
+    await expect(harness.trigger(other, caller)).rejects.toMatchObject({ code: 'conflict' })
+    expect(await harness.trigger({ call: call.call }, caller)).toMatchObject({ deduplicated: false })
   })
 
   it('[commit.idempotency-key] also when both come at once', async () => {

@@ -84,7 +84,7 @@ describe('a turn', () => {
     const joined = await place.harness.send({ message: 'two', session_id: held.session_id }, place.caller)
     expect(joined.execution_id).not.toBe(held.execution_id)
     const { execution_id } = held
-    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id, state: 'held', status: 'awaiting_functions' })
+    for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id, state: 'held' })
     await place.decide(held.approvals[0]!.approval_id, 'approve')
     for (const { turn_id } of [held, joined]) expect(await place.turn(turn_id)).toMatchObject({ execution_id, status: 'completed' })
   })
@@ -279,7 +279,8 @@ describe('a question', () => {
     const held = await place.say('Refund.')
     const approval_id = held.approvals[0]!.approval_id
     const signature = Buffer.alloc(64).toString('base64')
-    const forged = { approval_id, decision: 'approve', approver: 'alice', reason: null, decided_at: Date.now(), channel: 'command_line', signature } as const
+    const decided_at = Date.now()
+    const forged = { approval_id, decision: 'approve', approver: 'alice', reason: null, decided_at, channel: 'command_line', signature } as const
     await expect(place.harness.decide_approval(forged, place.caller)).rejects.toMatchObject({ code: 'forbidden' })
     await expect(
       place.harness.decide_approval({ ...forged, decided_at: Date.now() + 3_600_000 }, place.caller)

@@ -138,9 +138,8 @@ describe('a commit', () => {
     const { store, another } = await openTestStore()
     const stores = [store, another().store, another().store]
     const ids = await newTurn(store, 'a')
-    await Promise.all(Array.from({ length: 30 }, (_, index) => stores[
-      index % 3,
-    ]!.commit(work(ids, [{ type: 'turn.released', turn_id: ids.turn_id, epoch: 0 }, note(String(index))]))))
+    const released: Change = { type: 'turn.released', turn_id: ids.turn_id, epoch: 0 }
+    await Promise.all(Array.from({ length: 30 }, (_, index) => stores[index % 3]!.commit(work(ids, [released, note(String(index))]))))
     for (const [chain, before] of [[`session:${ids.session_id}`, 1], ['deployment', 0]] as const) {
       const rows: number[] = []
       for await (const row of store.auditRows(chain)) rows.push(row.seq)
@@ -290,11 +289,11 @@ describe('the place of the worker', () => {
       ...ids, turn_id: 't_second', execution_id: 'x_a', status: 'queued', created_at: 1, spec_content: { ...content('{}'), content_id: 'k_second' },
     })
     await store.commit(work(ids, [turnCreated(other)]))
-    expect(await store.findClaimable(worker('w_1'), at)).toBe(ids.turn_id)
+    expect(await store.findClaimable(worker('w_1'), at, 9)).toEqual([ids.turn_id])
     const results = await Promise.all([store, another().store].map((one) => codeOf(one.commit(work(ids, [claim(ids.turn_id, 1)])))))
     expect(results.sort()).toEqual(['conflict', 'done'])
-    expect(await store.findClaimable(worker('w_1'), at)).toBeNull()
-    expect(await store.findClaimable(worker('w_2'), at)).toBe(ids.turn_id)
+    expect(await store.findClaimable(worker('w_1'), at, 9)).toEqual([])
+    expect(await store.findClaimable(worker('w_2'), at, 9)).toEqual([ids.turn_id])
   })
 })
 

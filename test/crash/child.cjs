@@ -69,10 +69,9 @@ function wrapConnection(connection) {
     ...connection,
     async atomically(given) {
       const label = labelOf(given)
-      const isTurn = label.startsWith('turn: ')
       counts.any += 1
-      if (isTurn) counts.turn += 1
-      const isIt = kill.at === 'commit' && (kill.label === undefined ? (kill.of === 'any' || isTurn) && counts[kill.of] === kill.number : label.includes(kill.label))
+      if (isTurn(label)) counts.turn += 1
+      const isIt = isPlace(label)
       if (isIt && kill.when === 'before') die(`before commit: ${label}`)
       const from = counts.statements
       await connection.atomically(given)
@@ -82,10 +81,22 @@ function wrapConnection(connection) {
   }
 }
 
+const isTurn = (label) => label.startsWith('turn: ')
+
+/** Whether the commit that was just counted is where it shall die. */
+function isPlace(label) {
+  if (kill.at !== 'commit') return false
+  if (kill.label !== undefined) return label.includes(kill.label)
+  return counts[kill.of] === kill.number && (kill.of === 'any' || isTurn(label))
+}
+
+const ofDeployment = ['deployment.opened', 'authority.loaded']
+
 /** What a commit says, by the changes it puts on record; for the others what they are. */
 function labelOf(given) {
-  const types = given.flatMap(({ text, values }) => (text.startsWith('INSERT INTO audit_events') ? JSON.parse(values[4]).map((change) => change.type) : []))
-  if (types.length > 0) return `${types.every((type) => type === 'deployment.opened' || type === 'authority.loaded') ? 'deployment' : 'turn'}: ${types.join(' ')}`
+  const audited = given.filter(({ text }) => text.startsWith('INSERT INTO audit_events'))
+  const types = audited.flatMap(({ values }) => JSON.parse(values[4]).map((change) => change.type))
+  if (types.length > 0) return `${types.every((type) => ofDeployment.includes(type)) ? 'deployment' : 'turn'}: ${types.join(' ')}`
   if (given.some(({ text }) => text.includes('INTO migrations'))) return `migration ${given[1].values[0]}`
   const table = /\b(workers|checkpoints)\b/.exec(given[0].text)?.[1] ?? given[0].text
   return `${given[0].text.split(' ')[0].toLowerCase()} ${table}`
@@ -172,7 +183,7 @@ const perform = {
     for (;;) {
       const view = await look(of, harness, caller)
       if (isOver(view)) return
-      for (const { approval_id } of view.approvals.filter((approval) => approval.status === 'pending')) await decideOne(approval_id, decision, harness, caller)
+      for (const { approval_id, status } of view.approvals) if (status === 'pending') await decideOne(approval_id, decision, harness, caller)
       if (view.state === 'held') await new Promise((resolve) => setTimeout(resolve, 5))
     }
   },

@@ -5,6 +5,7 @@ import { crashLane, endCrashes, type CrashHome, type Lane } from '../support/cra
 import { checkAlways, checkEnd, cutCalls, readRows, verified } from '../support/crash-check'
 import { prepared } from '../support/crash-matrix'
 import { approvedRefund, rejectedRefund, triggeredRefund, type CrashScript, type PersonStep } from '../support/crash-scripts'
+import type { Decision, SignedDecision } from '../../core/approvals/approval'
 import { signDecision } from '../../core/approvals/decide'
 import { openHome } from '../../core/home'
 import { silentLog } from '../../core/log'
@@ -24,7 +25,9 @@ async function dieHeld(home: CrashHome, lane: Lane): Promise<void> {
 
 /** This process, beside the home's worker: it writes and reads rows and runs nothing. */
 async function beside(home: CrashHome, work: (harness: OpenHarness) => Promise<void>): Promise<void> {
-  const harness = await openHarness({ home: await openHome(home.folder), env: {}, log: silentLog, program: 'command', worker: false, model: scriptedModel([{}]) })
+  const harness = await openHarness({
+    home: await openHome(home.folder), env: {}, log: silentLog, program: 'command', worker: false, model: scriptedModel([{}]),
+  })
   try {
     await work(harness)
   } finally {
@@ -32,20 +35,22 @@ async function beside(home: CrashHome, work: (harness: OpenHarness) => Promise<v
   }
 }
 
-async function decideBeside(home: CrashHome, decision: 'approve' | 'reject'): Promise<void> {
+const answer = (decision: Decision): Omit<SignedDecision, 'signature'> => ({
+  decision, approver: 'alice', decided_at: Date.now(), reason: decision === 'reject' ? 'Not without a receipt.' : null, channel: 'command_line',
+})
+
+async function decideBeside(home: CrashHome, decision: Decision): Promise<void> {
   await beside(home, async (harness) => {
     const caller = harness.localCaller('crash-test')
     const [open] = (await harness.list_approvals({ status: 'pending' }, caller)).approvals
     const { approval_id, approval_digest } = await harness.get_approval({ approval_id: open!.approval_id }, caller)
-    const reason = decision === 'reject' ? 'Not without a receipt.' : null
-    const signed = signDecision(home.key, approval_digest, { decision, approver: 'alice', decided_at: Date.now(), reason, channel: 'command_line' })
-    await harness.decide_approval({ approval_id, ...signed }, caller)
+    await harness.decide_approval({ approval_id, ...signDecision(home.key, approval_digest, answer(decision)) }, caller)
   })
 }
 
 it.each([
   ['approved', approvedRefund, 'approve', 1], ['rejected', rejectedRefund, 'reject', 0], ['approved without a model', triggeredRefund, 'approve', 1],
-] as const)('[crash.around-commits] [home.one-worker] a call %s by another process while its own is dead is carried out by the next one', async (_name, script, decision, sent) => {
+] as const)('[home.one-worker] a call %s by another process while its own is dead is obeyed by the next one', async (_name, script, decision, sent) => {
   const home = await prepared(script)
   const lane = crashLane()
   await dieHeld(home, lane)
@@ -66,14 +71,10 @@ const stranger = generateKeyPairSync('ed25519').privateKey
 /** What somebody writes who may write the database and has no key. Every one also wakes the turn. */
 const forgeries: readonly (readonly [string, (database: Database.Database, home: CrashHome) => void])[] = [
   ['approved in its row, signed with another key', (database) => {
-    const { approval_digest } = approvalIn(database)
-    const decided = signDecision(stranger, approval_digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line' })
-    database.prepare(`UPDATE approval_requests SET status = 'approved', decided = ?, decided_by = 'alice'`).run(JSON.stringify(decided))
+    setApproved(database, signDecision(stranger, digestIn(database), answer('approve')))
   }],
   ['approved in its row, with the signature of a rejection', (database, home) => {
-    const { approval_digest } = approvalIn(database)
-    const decided = signDecision(home.key, approval_digest, { decision: 'reject', approver: 'alice', decided_at: Date.now(), reason: 'no', channel: 'command_line' })
-    database.prepare(`UPDATE approval_requests SET status = 'approved', decided = ?, decided_by = 'alice'`).run(JSON.stringify({ ...decided, decision: 'approve', reason: null }))
+    setApproved(database, { ...signDecision(home.key, digestIn(database), answer('reject')), decision: 'approve', reason: null })
   }],
   ['set to allowed', (database) => { database.prepare(`UPDATE calls SET status = 'allowed'`).run() }],
   ['set to started under the lease that comes next', (database) => {
@@ -82,7 +83,13 @@ const forgeries: readonly (readonly [string, (database: Database.Database, home:
   ['set to allowed and freed of its approval', (database) => { database.prepare(`UPDATE calls SET status = 'allowed', approval_id = NULL`).run() }],
 ]
 
-const approvalIn = (database: Database.Database): { approval_digest: string } => database.prepare('SELECT approval_digest FROM approval_requests').get() as { approval_digest: string }
+function digestIn(database: Database.Database): string {
+  return (database.prepare('SELECT approval_digest FROM approval_requests').get() as { approval_digest: string }).approval_digest
+}
+
+function setApproved(database: Database.Database, decided: SignedDecision): void {
+  database.prepare(`UPDATE approval_requests SET status = 'approved', decided = ?, decided_by = 'alice'`).run(JSON.stringify(decided))
+}
 
 it.each(forgeries)('[crash.nothing-unallowed] a held call that is %s while its process is dead is not sent by the next one', async (_name, forge) => {
   const home = await prepared(approvedRefund)

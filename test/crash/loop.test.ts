@@ -26,10 +26,11 @@ it('[crash-loop.fails] three deaths inside the same model call, with nothing don
   expect(await verified(home)).toMatchObject({ verdict: 'good', problems: [] })
 }, 60_000)
 
-it('[crash-loop.fails] [result.after-failure] three deaths before the first commit fail the turn, and its call has its one result and was never sent', async () => {
+it('[crash-loop.fails] [result.after-failure] three deaths before the first commit fail the turn; its call is answered and was never sent', async () => {
   const home = await prepared(triggeredRefund)
   const end = await dieAndGoOn(home, { at: 'commit', when: 'before', label: 'call.judged' }, 3)
-  expect(end.report?.turns['first']).toMatchObject({ state: 'failed', reason: 'crash_loop', calls: [{ status: 'denied', result: { error: 'denied' } }] })
+  const calls = [{ status: 'denied', result: { error: 'denied' } }]
+  expect(end.report?.turns['first']).toMatchObject({ state: 'failed', reason: 'crash_loop', calls })
   expect(home.requests()).toEqual([])
   expect(await verified(home)).toMatchObject({ verdict: 'good', problems: [] })
 }, 60_000)

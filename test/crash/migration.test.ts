@@ -19,11 +19,12 @@ interface Death {
 /** Every other statement, one death a start: first those of the first migration, which is undone each time, then those of the second. */
 function deaths(parity: number): Death[] {
   const at = (number: number, applied: number): Death => ({ kill: { at: 'statement', number }, applied })
-  const every = (count: number): number[] => [...Array.from({ length: count }, (_, index) => index + 1).filter((number) => number % 2 === parity), count + 0.5]
+  const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1)
+  const every = (count: number): number[] => [...upTo(count).filter((number) => number % 2 === parity), count + 0.5]
   return [...every(first).map((number) => at(number, 0)), at(first + 1, 1), ...every(second).map((number) => at(number, 1))]
 }
 
-it('[crash.first-migration] killed between any two statements of the first migration, a start leaves nothing of it, and the next one finds a usable database', async () => {
+it('[crash.first-migration] killed between any two statements of it, a start leaves nothing of a migration, and the next one is usable', async () => {
   await inLanes([0, 1], 2, async (parity, lane) => {
     const home = await makeCrashHome(readThenWrite)
     await openHome(home.folder)

@@ -8,11 +8,12 @@ afterAll(endCrashes)
 /** Beyond any statement: they are counted, and nobody dies. */
 const never: Kill = { at: 'statement', number: 1e9 }
 
-it('[commit.atomic] [crash.chains-fold] killed between the statements of a commit, nothing of it is there, and the turn goes on as if it had never begun', async () => {
+it('[commit.atomic] killed between the statements of a commit, nothing of it is there, and the turn goes on as if it had never begun', async () => {
   const { end } = await runUnharmed(approvedRefund, never)
   const commits = (end.report?.commits ?? []).filter(({ label }) => label.startsWith('turn: '))
   // one that begins a turn, one that decides, one that sets a write free; all of them in the long form
-  const some = full ? commits : ['execution.accepted', 'approval.decided', 'call.started'].map((change) => commits.find(({ label }) => label.includes(change))!)
+  const telling = ['execution.accepted', 'approval.decided', 'call.started']
+  const some = full ? commits : telling.map((change) => commits.find(({ label }) => label.includes(change))!)
   const places = some.flatMap(({ statements: [from, to] }) => Array.from({ length: to - from }, (_, index) => from + 1 + index).concat(to + 0.5))
   const kills = places.filter((_place, index) => full || index % 2 === 0).map((number): readonly Kill[] => [{ at: 'statement', number }])
   const result = await killAll(approvedRefund, kills)

@@ -10,7 +10,7 @@ import { isProvablyDead, thisProcess } from '../../core/host-process'
 
 afterAll(endCrashes)
 
-it('[lease.dead-owner-replaced] [home.one-worker] [crash.request-to-answer] a process that stands by runs the turns as soon as the one that held the database is killed', async () => {
+it('[lease.dead-owner-replaced] a process that stands by runs the turns as soon as the one that held the database is killed', async () => {
   const home = await prepared(readThenWrite)
   const server = await crashServer()
   server.hold(home.pathOf('shop::note'))

@@ -138,8 +138,8 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
     },
     async work(options) {
       const worker = { worker_id: ids.next('w'), pid: 1, pid_start: null, host: 'h', fingerprint: 'f', program: 'test', started_at: time, lease_until: time + 10_000 }
-      const turnId = await plain.findClaimable(worker, time)
-      if (turnId === null) return null
+      const [turnId] = await plain.findClaimable(worker, time, 1)
+      if (turnId === undefined) return null
       const row = await plain.findTurn(turnId)
       if (row === null) throw new Error('claimable but unknown')
       const actor = `worker:${worker.worker_id}`

@@ -20,6 +20,8 @@ export interface Finding {
   readonly text: string
 }
 
+const found = (promise: string, text: string): Finding => ({ promise, text })
+
 interface CallRow {
   readonly call_id: string
   readonly turn_id: string
@@ -89,11 +91,13 @@ function rowsOf(database: Database.Database): Rows {
     calls: all(`SELECT c.call_id, c.turn_id, c.function_id, c.status, c.attempts, c.approval_id, a.text AS arguments, r.text AS result
       FROM calls c JOIN contents a ON a.content_id = c.arguments LEFT JOIN contents r ON r.content_id = c.result`) as CallRow[],
     approvals: all('SELECT approval_id, call_id, status, approval_digest, decided FROM approval_requests') as ApprovalRow[],
-    said: all(`SELECT k.text FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.role = 'user'`).map((row) => (row as { text: string }).text),
+    said: textsOf(all(`SELECT k.text FROM messages m JOIN contents k ON k.content_id = m.content WHERE m.role = 'user'`)),
     unread: all('SELECT * FROM inbox WHERE fate IS NULL').length,
     worker: (all('SELECT pid, lease_until FROM workers')[0] ?? null) as Rows['worker'],
   }
 }
+
+const textsOf = (rows: unknown[]): string[] => (rows as { text: string }[]).map((row) => row.text)
 
 const traits = (functionId: string): 'read' | 'idempotent' | 'write' =>
   functionId === 'shop::look_up' || functionId === 'shop::secret' ? 'read' : functionId === 'shop::set' ? 'idempotent' : 'write'
@@ -109,8 +113,8 @@ function checkRequests(home: CrashHome, rows: Rows): Finding[] {
   return home.requests().flatMap((request) => {
     const functionId = functionOf(home, request)
     const call = rows.calls.find((candidate) => candidate.call_id === request.call_id)
-    const unallowed = (text: string): Finding[] => [{ promise: 'crash.nothing-unallowed', text: `${functionId} was sent ${text}` }]
-    const early = { promise: 'write.started-first', text: `${functionId} was sent before it was on record as started` }
+    const unallowed = (text: string): Finding[] => [found('crash.nothing-unallowed', `${functionId} was sent ${text}`)]
+    const early = found('write.started-first', `${functionId} was sent before it was on record as started`)
     if (call === undefined) return [...unallowed('for a call that is not in the database'), ...(traits(functionId) === 'read' ? [] : [early])]
     if (call.function_id !== functionId || canonical(JSON.parse(call.arguments)) !== request.body) return unallowed('otherwise than asked for')
     if (['proposed', 'held', 'denied', 'rejected', 'expired'].includes(call.status)) return unallowed(`although its call is ${call.status}`)
@@ -131,11 +135,15 @@ function isApproved(home: CrashHome, call: CallRow, rows: Rows): boolean {
 function checkDoubles(home: CrashHome): Finding[] {
   const findings: Finding[] = []
   const deeds = new Map<string, SeenRequest[]>()
-  for (const request of home.requests()) deeds.set(`${request.path} ${request.body}`, [...(deeds.get(`${request.path} ${request.body}`) ?? []), request])
+  for (const request of home.requests()) {
+    const deed = `${request.path} ${request.body}`
+    deeds.set(deed, [...(deeds.get(deed) ?? []), request])
+  }
   for (const [deed, requests] of deeds) {
     const kind = traits(functionOf(home, requests[0]!))
-    if (kind === 'write' && requests.length > 1) findings.push({ promise: 'crash.no-double-write', text: `${deed} was sent ${requests.length} times` })
-    if (new Set(requests.map((request) => request.call_id)).size > 1) findings.push({ promise: 'crash.no-double-write', text: `${deed} was sent under several call ids` })
+    const ids = new Set(requests.map((request) => request.call_id)).size
+    if (kind === 'write' && requests.length > 1) findings.push(found('crash.no-double-write', `${deed} was sent ${requests.length} times`))
+    if (ids > 1) findings.push(found('crash.no-double-write', `${deed} was sent under ${ids} call ids`))
   }
   return findings
 }
@@ -156,16 +164,19 @@ export const noCrash: Crash = { killed: false, cut: new Set() }
 /** What must be true when all is over. */
 export async function checkEnd(home: CrashHome, end: RunEnd, crash: Crash): Promise<Finding[]> {
   const { report } = end
-  if (report === null) return [{ promise: 'speed.zero-lost', text: `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}` }]
+  if (report === null) return [found('speed.zero-lost', `the last run ended with ${String(end.code ?? end.signal)}: ${end.errors}`)]
   const rows = readRows(home)
-  const findings = [...checkAlways(home, rows), ...checkResults(rows), ...checkModel(home, rows, crash.cut), ...checkCalls(home, rows, crash), ...checkTurns(home, rows, { ...crash, report })]
+  const findings = [
+    ...checkAlways(home, rows), ...checkResults(rows), ...checkModel(home, rows, crash.cut), ...checkCalls(home, rows, crash),
+    ...checkTurns(home, rows, { ...crash, report }),
+  ]
   const audit = await verified(home)
-  if (audit.verdict !== 'good') findings.push({ promise: 'crash.chains-verify', text: `after the end the record is ${audit.verdict}: ${audit.could_not_tell.join(' ')}` })
+  if (audit.verdict !== 'good') findings.push(found('crash.chains-verify', `the record is ${audit.verdict}: ${audit.could_not_tell.join(' ')}`))
   for (const problem of audit.problems) {
     const isFold = problem.kind.startsWith('state_') || problem.kind === 'change_impossible'
-    findings.push({ promise: isFold ? 'crash.chains-fold' : 'crash.chains-verify', text: problem.text })
+    findings.push(found(isFold ? 'crash.chains-fold' : 'crash.chains-verify', problem.text))
   }
-  if (report.stood_by) findings.push({ promise: 'lease.dead-owner-replaced', text: 'it stood by for a process that was dead' })
+  if (report.stood_by) findings.push(found('lease.dead-owner-replaced', 'it stood by for a process that was dead'))
   return findings
 }
 
@@ -177,7 +188,8 @@ export async function verified(home: CrashHome): Promise<AuditReport> {
 function checkResults(rows: Rows): Finding[] {
   return rows.calls.flatMap(({ status, result, function_id }) => {
     const isSettled = ['denied', 'succeeded', 'failed', 'interrupted', 'rejected', 'expired'].includes(status)
-    return isSettled === (result !== null) ? [] : [{ promise: 'crash.one-result', text: `${function_id} is ${status} with ${result === null ? 'no' : 'a'} result` }]
+    const text = `${function_id} is ${status} with ${result === null ? 'no' : 'a'} result`
+    return isSettled === (result !== null) ? [] : [found('crash.one-result', text)]
   })
 }
 
@@ -185,44 +197,48 @@ function checkResults(rows: Rows): Finding[] {
 function checkModel(home: CrashHome, rows: Rows, cut: ReadonlySet<string>): Finding[] {
   const requests = home.trace().flatMap((line) => ('asked' in line ? [line.asked] : []))
   const findings = requests.flatMap(pairings)
-  const told = (callId: string): boolean =>
-    requests.some((messages) => messages.some((message) => message.role === 'function_result' && message.call_id === callId && message.text.includes('unknown_outcome')))
+  const results = requests.flat().filter((message) => message.role === 'function_result')
+  const told = (callId: string): boolean => results.some((result) => result.call_id === callId && result.text.includes('unknown_outcome'))
   for (const call of rows.calls) {
     const turn = rows.turns.find((candidate) => candidate.turn_id === call.turn_id)
     if (!cut.has(call.call_id) || turn === undefined) continue
     const isTold = turn.kind === 'function' || turn.status !== 'completed' ? (call.result ?? '').includes('unknown_outcome') : told(call.call_id)
-    if (!isTold) findings.push({ promise: 'write.cut-is-told', text: `nobody was told that the outcome of ${call.function_id} is unknown` })
+    if (!isTold) findings.push(found('write.cut-is-told', `nobody was told that the outcome of ${call.function_id} is unknown`))
   }
   return findings
 }
 
 function pairings(messages: readonly TracedMessage[]): Finding[] {
-  const wrong = (text: string): Finding[] => [{ promise: 'crash.one-result', text }]
-  const asked = messages.flatMap((message, index) => (message.calls ?? []).map(({ call_id }, place) => ({ call_id, behind: messages[index + 1 + place] })))
+  const wrong = (text: string): Finding[] => [found('crash.one-result', text)]
+  const asked = messages.flatMap((message, index) =>
+    (message.calls ?? []).map(({ call_id }, place) => ({ call_id, behind: messages[index + 1 + place] })),
+  )
   const results = messages.filter((message) => message.role === 'function_result').map((message) => message.call_id)
   const loose = asked.filter(({ call_id, behind }) => behind?.role !== 'function_result' || behind.call_id !== call_id)
   if (loose.length > 0) return wrong('the model was shown a call without its result right behind it')
-  return results.length === asked.length && new Set(results).size === results.length ? [] : wrong('the model was shown a result twice, or one of no call')
+  const isEachOnce = results.length === asked.length && new Set(results).size === results.length
+  return isEachOnce ? [] : wrong('the model was shown a result twice, or one of no call')
 }
 
 function checkCalls(home: CrashHome, rows: Rows, { killed, cut }: Crash): Finding[] {
-  const wrong = (text: string): Finding[] => [{ promise: 'crash.all-but-the-cut', text }]
+  const wrong = (text: string): Finding[] => [found('crash.all-but-the-cut', text)]
   const known = new Set<string>()
   const findings = home.script.calls.flatMap(({ function_id, arguments: given, ends, orElse = [] }) => {
     const calls = rows.calls.filter((call) => call.function_id === function_id && canonical(JSON.parse(call.arguments)) === canonical(given))
     for (const call of calls) known.add(call.call_id)
     const [call] = calls
     if (call === undefined) return killed && orElse.includes('absent') ? [] : wrong(`${function_id} was never asked for`)
-    if (calls.length > 1) return [{ promise: 'crash.one-result', text: `${function_id} stands in ${calls.length} calls` }]
+    if (calls.length > 1) return [found('crash.one-result', `${function_id} stands in ${calls.length} calls`)]
     const expected = cut.has(call.call_id) ? ['interrupted'] : killed ? [ends, ...orElse] : [ends]
     if (!expected.includes(call.status)) return wrong(`${function_id} is ${call.status}, not ${expected.join(' or ')}: ${call.result ?? ''}`)
     const sent = home.requests(function_id).filter((request) => request.call_id === call.call_id).length
     if (call.status === 'succeeded' && sent === 0) return wrong(`${function_id} is said to have succeeded and was never sent`)
     return call.status === 'succeeded' && sent > 1 && traits(function_id) === 'idempotent' && call.attempts < 2
-      ? [{ promise: 'call.idempotent-resent', text: `${function_id} was sent ${sent} times, and the record tells of ${call.attempts}` }]
+      ? [found('call.idempotent-resent', `${function_id} was sent ${sent} times, and the record tells of ${call.attempts}`)]
       : []
   })
-  return [...findings, ...rows.calls.filter((call) => !known.has(call.call_id)).flatMap((call) => wrong(`${call.function_id} was called though nobody asked for it`))]
+  const others = rows.calls.filter((call) => !known.has(call.call_id))
+  return [...findings, ...others.flatMap((call) => wrong(`${call.function_id} was called though nobody asked for it`))]
 }
 
 interface TurnCheck extends Crash {
@@ -231,16 +247,20 @@ interface TurnCheck extends Crash {
 
 function checkTurns(home: CrashHome, rows: Rows, check: TurnCheck): Finding[] {
   const findings: Finding[] = []
-  const lost = (text: string): void => { findings.push({ promise: 'speed.zero-lost', text }) }
+  const lost = (text: string): void => { findings.push(found('speed.zero-lost', text)) }
   for (const turn of rows.turns) {
     const isOver = ['completed', 'failed', 'cancelled'].includes(turn.status)
-    if (isOver ? turn.reason === null : turn.park === null) findings.push({ promise: 'crash.terminal-or-parked', text: `a turn is ${turn.status} without a reason` })
+    const why = isOver ? turn.reason : turn.park
+    if (why === null) findings.push(found('crash.terminal-or-parked', `a turn is ${turn.status} without a reason`))
     const key = home.script.turns.find((candidate) => check.report.turns[candidate.key]?.turn_id === turn.turn_id)
     const expected = endsOf(turn, key, rows, check)
-    const found = `${turn.status} ${String(turn.reason ?? turn.park)}`
-    if (!expected.includes(found)) lost(`a turn is ${found}, not ${expected.join(' or ')}`)
+    const end = `${turn.status} ${String(why)}`
+    if (!expected.includes(end)) lost(`a turn is ${end}, not ${expected.join(' or ')}`)
   }
-  for (const { key } of home.script.turns) if (!rows.turns.some((turn) => turn.turn_id === check.report.turns[key]?.turn_id)) lost(`there is no turn for step ${key}`)
+  for (const { key } of home.script.turns) {
+    const turnId = check.report.turns[key]?.turn_id
+    if (!rows.turns.some((turn) => turn.turn_id === turnId)) lost(`there is no turn for step ${key}`)
+  }
   for (const step of home.script.steps) {
     const count = step.do === 'send' ? rows.said.filter((text) => text.includes(step.message)).length : 1
     if (count !== 1) lost(`a message stands ${count} times in the conversation`)

@@ -140,7 +140,7 @@ functions:
 ${[
   ['look_up', 'side_effects: read, risk: low'], ['refund', 'risk: high'], ['transfer', 'risk: high, approval_ttl: 1s'], ['note', 'risk: low'],
   ['slow', 'risk: low'], ['set', 'risk: low, idempotent: true'], ['secret', 'side_effects: read, risk: low'],
-].map(([name, traits]) => `  shop::${name}: { description: ${name}., ${traits}, schema: { type: object }, http: { url: "${url}/${name}" } }`).join('\n')}
+].map(([name, traits]) => `  shop::${name}: { ${traits}, schema: { type: object }, http: { url: "${url}/${name}" } }`).join('\n')}
 `
 
 export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
@@ -158,16 +158,20 @@ export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
   const home: CrashHome = {
     folder, script, key: pair.privateKey, url: shared.url + prefix, pathOf,
     databasePath: path.join(folder, 'harness.db'),
-    requests: (functionId) => shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
+    requests: (functionId) =>
+      shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
     plan({ kill, steps, migrateOnly }) {
       plans += 1
       const name = path.join(folder, `plan-${String(plans)}.json`)
       const approver_key = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
-      const plan = { folder, trace, approver_key, script: script.model, steps: steps ?? script.steps, kill: kill ?? null, migrate_only: migrateOnly ?? false }
-      writeFileSync(name, JSON.stringify(plan))
+      const todo = { script: script.model, steps: steps ?? script.steps, kill: kill ?? null, migrate_only: migrateOnly ?? false }
+      writeFileSync(name, JSON.stringify({ folder, trace, approver_key, ...todo }))
       return name
     },
-    trace: () => (existsSync(trace) ? readFileSync(trace, 'utf8').trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as TraceLine) : []),
+    trace() {
+      const lines = existsSync(trace) ? readFileSync(trace, 'utf8').split('\n') : []
+      return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TraceLine)
+    },
     remove() {
       homes.delete(home)
       rmSync(folder, { recursive: true, force: true })
@@ -214,7 +218,9 @@ function startChild(): RunningChild {
   child.stderr.on('data', (data: Buffer) => { errors += data.toString() })
   // one that dies cannot read what it is given any more
   child.stdin.on('error', () => undefined)
-  createInterface({ input: child.stdout }).on('line', (line) => { settle({ report: JSON.parse(line) as ChildReport, signal: null, code: null, errors }) })
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    settle({ report: JSON.parse(line) as ChildReport, signal: null, code: null, errors })
+  })
   const ended = new Promise<void>((resolve) => {
     // close, not exit: then all that it said was read
     child.on('close', (code, signal) => {

@@ -72,8 +72,8 @@ async function gather<T>(script: CrashScript, runs: readonly T[], deathsOf: (run
     for (const [index, die] of deathsOf(run).entries()) {
       const died = await die(home, lane)
       if (died.signal === 'SIGKILL') counts.kills += 1
-      // the second place may lie beyond what is left to do
-      else if (index === 0 && died.report === null) here.push({ promise: 'crash.around-commits', text: `it ended with ${String(died.code)}: ${died.errors}` })
+      else if (died.report === null) here.push({ promise: 'crash.around-commits', text: `it ended with ${String(died.code)}: ${died.errors}` })
+      // a second place, or a moment, may lie beyond what is left to do
       else if (index === 0 && typeof run !== 'number') here.push({ promise: 'crash.around-commits', text: 'it was not killed' })
       const rows = readRows(home)
       for (const callId of cutCalls(rows)) cut.add(callId)

@@ -41,7 +41,9 @@ export interface CrashScript {
 }
 
 const call = (name: string, given: object, ends: string): ScriptedCall => ({ function_id: `shop::${name}`, arguments: given, ends })
-const asks = (...calls: readonly ScriptedCall[]): object => ({ calls: calls.map(({ function_id, arguments: given }) => ({ function_id, arguments: given })) })
+const asks = (...calls: readonly ScriptedCall[]): object => ({
+  calls: calls.map(({ function_id, arguments: given }) => ({ function_id, arguments: given })),
+})
 const say = (message: string): PersonStep => ({ do: 'send', key: 'first', message })
 const over: PersonStep = { do: 'until_over' }
 const done: readonly ScriptedTurn[] = [{ key: 'first', ends: ['completed', 'done'] }]
@@ -96,7 +98,10 @@ export const deniedCall: CrashScript = {
 export const triggeredRefund: CrashScript = {
   name: 'one function without a model, approved',
   model: [{ text: 'Nobody asks me.' }],
-  steps: [{ do: 'trigger', key: 'first', function_id: refund.function_id, arguments: refund.arguments }, { do: 'decide', of: 'first', decision: 'approve' }, over],
+  steps: [
+    { do: 'trigger', key: 'first', function_id: refund.function_id, arguments: refund.arguments }, { do: 'decide', of: 'first', decision: 'approve' },
+    over,
+  ],
   calls: [refund], turns: done,
 }
 
@@ -112,7 +117,8 @@ export const messageAndStop: CrashScript = {
   steps: [
     say('Where is the delivery?'), { do: 'until_sent', of: 'first', function_id: 'shop::look_up' },
     { do: 'send', key: 'second', message: 'And thank the customer.', session_of: 'first' },
-    { do: 'send', key: 'other', message: 'Do what takes long.' }, { do: 'until_sent', of: 'other', function_id: 'shop::slow' }, { do: 'stop', of: 'other' }, over,
+    { do: 'send', key: 'other', message: 'Do what takes long.' }, { do: 'until_sent', of: 'other', function_id: 'shop::slow' },
+    { do: 'stop', of: 'other' }, over,
   ],
   calls: [lookUp, note, slow],
   turns: [...done, { key: 'second', ends: ['completed', 'done'] }, { key: 'other', ends: ['cancelled', 'stopped'], orElse: [['completed', 'done']] }],
@@ -128,10 +134,12 @@ export const expiringApproval: CrashScript = {
 export const undecidedRefund: CrashScript = {
   name: 'a refund that nobody has decided yet',
   model: [asks(refund), { text: 'Nobody hears this.' }],
-  steps: [say('Refund A-1.'), { do: 'until_held', of: 'first' }], calls: [{ ...refund, ends: 'held' }], turns: [{ key: 'first', ends: ['awaiting_functions', 'approval'] }],
+  steps: [say('Refund A-1.'), { do: 'until_held', of: 'first' }], calls: [{ ...refund, ends: 'held' }],
+  turns: [{ key: 'first', ends: ['awaiting_functions', 'approval'] }],
 }
 
 /** The first one is killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
 export const crashScripts: readonly CrashScript[] = [
-  readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, undecidedRefund, expiringApproval, idempotentWrite, severalAtOnce, deniedCall, messageAndStop,
+  readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, undecidedRefund, expiringApproval, idempotentWrite, severalAtOnce, deniedCall,
+  messageAndStop,
 ]

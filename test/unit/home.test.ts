@@ -53,7 +53,7 @@ describe('first use', () => {
     expect(keysOf(second)).toEqual(keysOf(first))
     expect(await second.readConfig()).toBe(text)
     expect(loadAuthority({ configText: text, env: {}, deployment: 'd_unused' }).deployment).toBe(first.defaultDeployment)
-    expect(readdirSync(folder).sort()).toEqual(['approvers', 'checkpoint.pub', 'harness.db', 'harness.yaml', 'keys'])
+    expect(readdirSync(folder).sort()).toEqual(['approvers', 'checkpoint.pub', 'harness.db', 'harness.yaml', 'keys', 'sent.log'])
   })
 
   it('[home.private] folders and files are for their owner alone', async () => {

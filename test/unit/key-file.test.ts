@@ -7,7 +7,6 @@ beforeAll(async () => {
   made = await makeApproverKey(passphrase)
 })
 
-/* eslint-disable-next-line @typescript-eslint/no-explicit-any -- a file to be broken on purpose */
 type AnyFile = Record<string, any>
 const altered = (change: (file: AnyFile) => void): string => {
   const file = JSON.parse(made.file) as AnyFile

@@ -135,9 +135,10 @@ describe('the conversation', () => {
   })
 
   it('[turn.ends] a function turn ends as its one call did, and calls no model', () => {
-    const endOf = (status: Parameters<typeof aCall>[0]): Step => step({ kind: 'function', calls: [aCall(status)], inbox: [anItem('message')] })
+    const endOf = (...call: Parameters<typeof aCall>): Step => step({ kind: 'function', calls: [aCall(...call)], inbox: [anItem('message')] })
     expect(endOf('succeeded')).toMatchObject({ status: 'completed', reason: 'done' })
-    expect(endOf('failed')).toMatchObject({ status: 'failed', reason: 'function_failed' })
+    expect(endOf('failed', { reason: 'function_failed' })).toMatchObject({ status: 'failed', reason: 'function_failed' })
+    expect(endOf('failed', { reason: 'not_sent' })).toMatchObject({ status: 'failed', reason: 'call_failed' })
     expect(endOf('interrupted')).toMatchObject({ status: 'failed', reason: 'interrupted' })
     expect(endOf('rejected')).toMatchObject({ status: 'cancelled', reason: 'rejected' })
     expect(endOf('expired')).toMatchObject({ status: 'cancelled', reason: 'expired' })

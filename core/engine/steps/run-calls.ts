@@ -15,7 +15,7 @@ export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: A
   // a reload between recording and sending took the right away: nothing was sent, and nothing will be
   if (judgement.effect !== 'allow') {
     const denial = { error: 'denied', message: 'The right to make this call was taken away before it was sent. It did not run.' }
-    return { changes: [settled(call, 'failed', denial, engine), ...(judgement.effect === 'deny' ? recorded(call, judgement) : [])] }
+    return { changes: [settled(call, 'revoked', denial, engine), ...(judgement.effect === 'deny' ? recorded(call, judgement) : [])] }
   }
   // last line before the wire: survives a rewound or restored database, and a row that says started without having been
   if (!judgement.entry.idempotent) {
@@ -51,17 +51,20 @@ async function send(call: Call, turn: Turn, judgement: Extract<Judgement, { effe
 function settledBy(call: Call, outcome: FunctionOutcome, engine: Engine): Change {
   switch (outcome.kind) {
     case 'answered':
-      return settled(call, outcome.is_error ? 'failed' : 'succeeded', outcome.value, engine)
+      return settled(call, outcome.is_error ? 'function_failed' : null, outcome.value, engine)
     case 'not_sent':
-      return settled(call, 'failed', { error: 'not_sent', message: `${outcome.message} Nothing was sent.` }, engine)
+      return settled(call, 'not_sent', { error: 'not_sent', message: `${outcome.message} Nothing was sent.` }, engine)
     case 'cut':
-      return settled(call, 'failed', { error: 'cut', message: outcome.message }, engine)
+      return settled(call, 'cut', { error: 'cut', message: outcome.message }, engine)
   }
 }
 
-function settled(call: Call, to: 'succeeded' | 'failed', value: Json, engine: Engine): Change {
+/** Why a call failed: the function said so; nothing reached it; a read was cut; the right to make it was taken away. Null: it succeeded. */
+type FailureReason = 'function_failed' | 'not_sent' | 'cut' | 'revoked'
+
+function settled(call: Call, reason: FailureReason | null, value: Json, engine: Engine): Change {
   return {
-    type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to === 'failed' ? 'function_failed' : null,
+    type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to: reason === null ? 'succeeded' : 'failed', reason,
     result: newResult(call.call_id, masked(value, engine), engine), at: engine.clock.now(),
   }
 }
