@@ -3,6 +3,7 @@
  * not at all. A key that is lost is never replaced in silence: what was sealed or signed under it would count as forged.
  */
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, hkdfSync, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { appendLine, readLines } from './checkpoint-file'
@@ -108,7 +109,7 @@ export async function openHome(folder: string, options: HomeOptions = {}): Promi
   const defaultDeployment = `d_${createHash('sha256').update(`deployment\0${checkpointPublicKey}`).digest('hex').slice(0, 32)}`
   await makeOnce(paths.configPath, defaultConfigText({ deployment: defaultDeployment, sample: options.sample ?? false }))
   await checkTrusted(paths.configPath)
-  if (hasData && (await readPrivate(paths.sentLogPath, 'trusted')) === null) {
+  if (hasData && !existsSync(paths.sentLogPath)) {
     throw new HarnessError('bad_config', `sent.log is missing in ${paths.folder}, beside a database. Without it a write could be sent twice. Restore it, or make it empty if you know that no write was ever sent.`)
   }
   await makeOnce(paths.sentLogPath, '')

@@ -26,7 +26,7 @@ function operation<Input extends z.ZodType, Output extends z.ZodType>(row: Opera
 }
 
 // readonly, as the core has it
-const json: z.ZodType<Json, Json> = z.json() as z.ZodType<Json, Json>
+const json: z.ZodType<Json, Json> = z.json()
 const id = z.string().min(1).max(128)
 
 /** What people are told of a turn's state; the seed's word stands beside it in `status`. */

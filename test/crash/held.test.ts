@@ -50,7 +50,7 @@ async function decideBeside(home: CrashHome, decision: Decision): Promise<void> 
 
 it.each([
   ['approved', approvedRefund, 'approve', 1], ['rejected', rejectedRefund, 'reject', 0], ['approved without a model', triggeredRefund, 'approve', 1],
-] as const)('[home.one-worker] a call %s by another process while its own is dead is obeyed by the next one', async (_name, script, decision, sent) => {
+] as const)('[home.one-worker] a call %s by another process while its own is dead is obeyed by the next', async (_name, script, decision, sent) => {
   const home = await prepared(script)
   const lane = crashLane()
   await dieHeld(home, lane)

@@ -26,7 +26,7 @@ it('[crash-loop.fails] three deaths inside the same model call, with nothing don
   expect(await verified(home)).toMatchObject({ verdict: 'good', problems: [] })
 }, 60_000)
 
-it('[crash-loop.fails] [result.after-failure] three deaths before the first commit fail the turn; its call is answered and was never sent', async () => {
+it('[crash-loop.fails] [result.after-failure] three deaths before the first commit fail the turn; its call is answered, never sent', async () => {
   const home = await prepared(triggeredRefund)
   const end = await dieAndGoOn(home, { at: 'commit', when: 'before', label: 'call.judged' }, 3)
   const calls = [{ status: 'denied', result: { error: 'denied' } }]

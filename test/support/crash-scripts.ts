@@ -138,7 +138,6 @@ export const undecidedRefund: CrashScript = {
   turns: [{ key: 'first', ends: ['awaiting_functions', 'approval'] }],
 }
 
-/** The first one is killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
 export const crashScripts: readonly CrashScript[] = [
   readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, undecidedRefund, expiringApproval, idempotentWrite, severalAtOnce, deniedCall,
   messageAndStop,

@@ -56,6 +56,14 @@ describe('first use', () => {
     expect(readdirSync(folder).sort()).toEqual(['approvers', 'checkpoint.pub', 'harness.db', 'harness.yaml', 'keys', 'sent.log'])
   })
 
+  it('a sent.log that is missing beside a database is refused, not made anew', async () => {
+    const folder = newFolder()
+    const home = await openHome(folder)
+    writeFileSync(home.databasePath, 'data')
+    rmSync(home.sentLogPath)
+    await expect(openHome(folder)).rejects.toMatchObject({ code: 'bad_config', message: expect.stringContaining('sent.log is missing') as string })
+  })
+
   it('[home.private] folders and files are for their owner alone', async () => {
     const home = await openHome(newFolder())
     await home.writeApproverKey('anna', '{}')
