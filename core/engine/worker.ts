@@ -53,8 +53,8 @@ export interface Worker {
 
 interface Running {
   readonly owner: string
+  /** Aborted when a stop was heard, and when the worker must let go. */
   readonly controller: AbortController
-  /** Stop heard for this turn; the run itself may go on to its end. */
   readonly done: Promise<void>
 }
 

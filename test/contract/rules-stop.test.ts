@@ -1,6 +1,7 @@
 /* Stop works at any moment, the cut call says so, and what comes late is on record without effect. */
 import type { FunctionOutcome } from '../../core/functions/function'
-import type { ScriptedReply } from '../../core/model/scripted'
+import type { Model, ModelReply } from '../../core/model/model'
+import { scriptedModel, type ScriptedReply } from '../../core/model/scripted'
 import { makeWorld } from '../property/world'
 import { closePlaces, openPlace, type Place } from '../support/place'
 import { until } from './until'
@@ -31,6 +32,43 @@ it('[stop.inside-model] a stop ends the turn inside a model call, which is given
   expect(await stop(place, ids)).toEqual({ stopping: true })
   expect(await place.turn(ids.turn_id)).toMatchObject({ ...stopped, step: 0, calls: [] })
   expect(place.model.requests).toHaveLength(1)
+})
+
+it('[stop.inside-model] a stop does not wait for a model server that is slow to say which models it has', async () => {
+  let asked = 0
+  const scripted = scriptedModel([{ text: 'Never said.' }])
+  const slow = { address: 'x', reachable: false, problem: 'Slow.', models: [] }
+  const model: Model = {
+    ...scripted,
+    probe: () => {
+      asked += 1
+      return new Promise((resolve) => setTimeout(() => resolve(slow), 3_000).unref())
+    },
+  }
+  const place = await openPlace({ model })
+  const ids = await begin(place, () => asked === 1)
+  const from = performance.now()
+  await stop(place, ids)
+  expect(await place.turn(ids.turn_id)).toMatchObject(stopped)
+  expect(performance.now() - from).toBeLessThan(2_000)
+})
+
+it('a process that ends while its model is asked leaves the turn to the next one, whatever the model then says', async () => {
+  const reply: ModelReply = {
+    kind: 'reply', provider: 'scripted', model: 'm', text: '', thinking: null, calls: [], stop_reason: 'end', native_stop_reason: null, usage: {},
+    warnings: [],
+  }
+  const model: Model & { asked: number } = {
+    ...scriptedModel([{}]), asked: 0,
+    generate: (_request, signal) => new Promise((resolve) => {
+      model.asked += 1
+      signal.addEventListener('abort', () => resolve(reply))
+    }),
+  }
+  const place = await openPlace({ model })
+  const { turn_id } = await begin(place, () => model.asked === 1)
+  const next = await place.reopen({ model: scriptedModel([{ text: 'Here I am.' }]) })
+  expect(await next.turn(turn_id)).toMatchObject({ state: 'completed', result: 'Here I am.' })
 })
 
 it('[stop.inside-function] [stop.cut-is-interrupted] inside a write the call is interrupted, and told as unknown', async () => {

@@ -1,5 +1,5 @@
 /*
- * Real processes, killed for real before and after every commit of every script. A run is: start, die there, start again on what is left,
+ * Real processes, killed for real around every commit of every script. A run is: start, die there, start again on what is left,
  * come to the end; every sixth one dies once more on its way. With CRASH_FULL=1 all of them are killed at every commit, once and twice,
  * and at moments that have nothing to do with commits.
  */
@@ -68,7 +68,7 @@ describe.each(crashScripts)('$name', (script) => {
     expect(unharmed.findings).toEqual([])
   })
 
-  it('[crash.around-commits] killed before and after every commit, it goes on from what is on disk', () => {
+  it('[crash.around-commits] killed around every commit, it goes on from what is on disk', () => {
     expect(broken('crash.around-commits')).toEqual([])
     expect(places.length).toBeGreaterThanOrEqual(5)
     expect(result.kills).toBeGreaterThanOrEqual(places.length)

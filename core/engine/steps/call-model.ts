@@ -12,8 +12,10 @@ import type { Engine, StepResult } from '../engine'
 import { resolveModel } from '../resolve-model'
 
 export async function callModel(turn: Turn, engine: Engine, signal: AbortSignal): Promise<StepResult> {
-  const model = await resolveModel(turn, engine)
-  if (model.name === null) return { changes: [], failure: { reason: 'model_unavailable', detail: engine.mask(model.problem) } }
+  // what did not come about because of a stop or the end of this process is no failure of the turn
+  const failed = (failure: NonNullable<Turn['failure']>): StepResult => ({ changes: [], ...(signal.aborted ? {} : { failure }) })
+  const model = await resolveModel(turn, engine, signal)
+  if (model.name === null) return failed({ reason: 'model_unavailable', detail: engine.mask(model.problem) })
   const request: ModelRequest = { model: model.name, ...conversation(turn, engine), thinking_level: turn.spec.thinking_level, allow_cloud: false }
   let reply = await engine.model.generate(request, signal)
   if (isEmpty(reply) && !signal.aborted) {
@@ -21,8 +23,8 @@ export async function callModel(turn: Turn, engine: Engine, signal: AbortSignal)
     const nudge: ModelMessage = { role: 'user', text: 'Your last answer was empty. Answer in words, or call a function.' }
     reply = await engine.model.generate({ ...request, messages: [...request.messages, nudge] }, signal)
   }
-  if (reply.kind === 'failure') return { changes: [], ...(signal.aborted ? {} : { failure: failureOf(reply, engine) }) }
-  if (isEmpty(reply)) return { changes: [], failure: { reason: 'empty_reply', detail: `${model.name} answered nothing, twice.` } }
+  if (reply.kind === 'failure') return failed(failureOf(reply, engine))
+  if (isEmpty(reply)) return failed({ reason: 'empty_reply', detail: `${model.name} answered nothing, twice.` })
   return { changes: changesOf(reply, turn, engine) }
 }
 
