@@ -7,9 +7,11 @@ export const genesis = '0'.repeat(64)
 
 export interface AuditFacts {
   readonly chain: string
+  /** From 1, without holes. */
   readonly seq: number
   readonly at: number
   readonly actor: string
+  /** Canonical JSON of the changes, texts by digest. */
   readonly changes: string
   readonly prev_hash: string
 }

@@ -3,6 +3,7 @@
  * is asked, decided or done goes through `commit`, so none of it changes without a row in the record.
  */
 import type { Approval, ApprovalStatus } from '../approvals/approval'
+import type { AuditFacts } from '../audit/chain'
 import type { Checkpoint } from '../audit/checkpoint'
 import type { AuditReads } from '../audit/verify'
 import type { Call } from '../turn/call'
@@ -46,17 +47,8 @@ export interface WorkerRow {
   readonly lease_until: number
 }
 
-export interface AuditRow {
-  readonly chain: string
-  /** From 1, without holes. */
-  readonly seq: number
-  readonly at: number
-  readonly actor: string
-  /** Canonical JSON of the changes, texts by digest. */
-  readonly changes: string
-  readonly prev_hash: string
-  readonly hash: string
-}
+/** A row of the record as it is stored. */
+export type AuditRow = AuditFacts & { readonly hash: string }
 
 export interface ApproverTries {
   readonly failures: number
