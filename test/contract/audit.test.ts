@@ -53,7 +53,7 @@ describe('an honest database', () => {
     const second = startCheckpointer({ store: other.store, home: scene.home, clock: systemClock, log: silentLog, everyRows: 10, lookEveryMs: 5 })
     const write = async (store: TestStore['store']): Promise<void> => {
       const { session_id } = await recordTurn(store)
-      for (let turn = 1; turn <= 15; turn += 1) {
+      for (let turn = 1; turn <= 5; turn += 1) {
         await recordTurn(store, 2_000 + 10 * turn, turn % 3 === 0 ? session_id : undefined)
         await new Promise((resolve) => setTimeout(resolve, 1))
       }
