@@ -79,7 +79,7 @@ const tail = `
 
 # Who may ask, and as whom the command line and stdio speak.
 #principals:
-#  local: { name: Local user, roles: [owner, operator], scopes: ['turns:write', 'turns:read', 'identity:read', 'approvals:decide', admin] }
+#  local: { name: Local user, roles: [owner, operator], scopes: ['turns:write', 'turns:read', 'identity:read', awaits, 'approvals:decide', admin] }
 #local_principal: local
 
 # default null: the first model by name that is local and can call functions. url null: OLLAMA_HOST, else http://127.0.0.1:11434.

@@ -11,7 +11,7 @@ import type { Reason } from './policy/policy'
 import type { Call } from './turn/call'
 import { newInboxItem } from './engine/steps/inbox'
 import { approvalView, shownId } from './harness-views'
-import type { HarnessParts } from './harness'
+import type { HarnessParts } from './harness-parts'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 
 /** Owner, operator, or somebody with a role that may decide it. */
@@ -124,4 +124,12 @@ async function refuseUnlessItHolds(approval: Approval, decided: NonNullable<Appr
 function closed(approval: Approval): HarnessError {
   const by = approval.decided === null ? '' : ` by ${approval.decided.approver}`
   return new HarnessError('approval_closed', `Approval ${approval.approval_id} is ${approval.status}${by}; it cannot be decided any more.`, { data: { status: approval.status } })
+}
+
+export async function openApprovalPage(_input: ParsedOf<'open_approval'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'open_approval'>> {
+  throw new HarnessError('invariant_broken', 'open_approval is not there yet.')
+}
+
+export async function answerApproval(_input: ParsedOf<'answer_approval'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'answer_approval'>> {
+  throw new HarnessError('invariant_broken', 'answer_approval is not there yet.')
 }

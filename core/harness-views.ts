@@ -56,7 +56,7 @@ export function turnView(turn: TurnRow, facts: { calls: readonly Call[]; approva
     calls: calls.map((call) => ({
       function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: call.reason, ...(call.result === null ? {} : { result: jsonOf(call.result.text) }),
     })),
-    approvals: approvals.map(approvalView), worker,
+    approvals: approvals.map(approvalView), worker, question: null,
     ...(result === null ? {} : { result }),
     ...(turn.detail !== null && turn.status !== 'completed' && turn.finished_at !== null ? { result_error: turn.detail } : {}),
   }

@@ -3,28 +3,20 @@
  * below them. Nothing here waits for a turn unless it is asked to, and a caller that goes away never ends one.
  */
 import type { z } from 'zod'
-import type { AuditReport } from './audit/report'
 import { HarnessError } from './errors'
 import { jsonProblem } from './json'
 import { maySee, type Caller } from './identity/principal'
 import { layersOf, type Engine } from './engine/engine'
-import { decideApproval, getApproval, listApprovals } from './harness-approvals'
+import { answerApproval, decideApproval, getApproval, listApprovals, openApprovalPage } from './harness-approvals'
 import { send, stop, trigger } from './harness-turns'
-import { stateOf, turnView } from './harness-views'
+import { awaitAny, unawait } from './harness-awaits'
+import { registerFunction, unregisterFunction } from './harness-functions'
+import { waitWhileWorking, type HarnessParts } from './harness-parts'
+import { turnView } from './harness-views'
 import { evaluate, isOffered } from './policy/evaluate'
 import type { FunctionEntry, PolicyLayer } from './policy/policy'
 import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
 import { nothingAsked, type TurnRow } from './turn/turn'
-
-/** What the operations need beyond the engine. */
-export interface HarnessParts {
-  readonly engine: Engine
-  /** One sentence on who runs the turns. */
-  workerText(): Promise<string>
-  verifyAudit(): Promise<AuditReport>
-  /** How a person decides, with the command to type. */
-  howToDecide(approvalId: string | null): string
-}
 
 type Handler<Name extends OperationName> = (input: ParsedOf<Name>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined) => Promise<OutputOf<Name>>
 type Handlers = { readonly [Name in OperationName]: Handler<Name> }
@@ -37,6 +29,12 @@ const handlers: Handlers = {
   list_approvals: listApprovals,
   get_approval: getApproval,
   decide_approval: decideApproval,
+  open_approval: openApprovalPage,
+  answer_approval: answerApproval,
+  await: awaitAny,
+  unawait,
+  register_function: registerFunction,
+  unregister_function: unregisterFunction,
   get_user_context: (_input, caller, { engine }) => {
     const { id, type, name, roles, scopes, active } = caller.principal
     const functions = visibleFunctions(caller, engine).map((entry) => entry.id)
@@ -85,29 +83,6 @@ async function status(input: ParsedOf<'status'>, caller: Caller, parts: HarnessP
   if (found === null || !maySee(caller.principal, found.owner) || (input.session_id !== undefined && found.session_id !== input.session_id)) return null
   const turn = await waitWhileWorking(found, input.wait_seconds ?? 0, engine, signal)
   return turnView(turn, { calls: await engine.store.callsOf(turn.turn_id), approvals: await engine.store.approvalsOf(turn.turn_id), worker: await parts.workerText() })
-}
-
-/** Waits until the turn is held or over, at most so many seconds; the end of the waiting never touches the turn. */
-export async function waitWhileWorking(turn: TurnRow, seconds: number, engine: Engine, signal: AbortSignal | undefined): Promise<TurnRow> {
-  const until = performance.now() + seconds * 1_000
-  let now = turn
-  while (stateOf(now) === 'working' && performance.now() < until && signal?.aborted !== true) {
-    await hintOrDelay(engine, Math.min(250, until - performance.now()))
-    now = (await engine.store.findTurn(turn.turn_id)) ?? now
-  }
-  return now
-}
-
-function hintOrDelay(engine: Engine, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer)
-      unsubscribe()
-      resolve()
-    }
-    const timer = setTimeout(done, Math.max(1, ms))
-    const unsubscribe = engine.store.onHint(done)
-  })
 }
 
 function visibleFunctions(caller: Caller, engine: Engine): FunctionEntry[] {

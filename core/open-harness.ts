@@ -39,7 +39,7 @@ export interface OpenOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Log
   /** For the workers table. */
-  readonly program: 'serve' | 'stdio' | 'command'
+  readonly program: 'serve' | 'stdio' | 'n8n' | 'command'
   /** False: rows only, no worker (short commands). */
   readonly worker: boolean
   /** Functions beside those of harness.yaml (`--sample`). */
@@ -197,7 +197,7 @@ function localCaller(authority: Authority, sourceId: string, narrowTo: readonly 
   const grant = authority.grants.get(authority.local_principal)
   if (grant === undefined) throw new HarnessError('bad_config', `local_principal ${authority.local_principal} is not among the principals of ${configName}.`)
   const scopes = narrowTo === undefined ? grant.principal.scopes : grant.principal.scopes.filter((scope) => narrowTo.includes(scope))
-  return { principal: { ...grant.principal, scopes }, source: { type: 'external_system', id: sourceId } }
+  return { principal: { ...grant.principal, scopes }, source: { type: 'external_system', id: sourceId }, callbacks: null }
 }
 
 async function overview(store: Store, worker: () => Promise<string>): Promise<Overview> {

@@ -1,7 +1,7 @@
 /* Who is asking. A principal comes from configuration and from an edge that authenticated it, never from an argument or a row. */
 
 /** What an operation needs. A channel may narrow a principal's scopes, never widen them. */
-export const scopes = ['turns:write', 'turns:read', 'identity:read', 'approvals:decide', 'admin'] as const
+export const scopes = ['turns:write', 'turns:read', 'identity:read', 'awaits', 'approvals:decide', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
 export type PrincipalType = 'user' | 'system' | 'agent'
@@ -22,6 +22,8 @@ export interface Caller {
   readonly principal: Principal
   /** The seed's `source`: `external_system` for the command line and MCP. */
   readonly source: { readonly type: 'astro' | 'n8n' | 'external_system' | 'watcher'; readonly id: string }
+  /** Where it may be called back: bases of addresses; null for any, which only a caller inside this process has. */
+  readonly callbacks: readonly string[] | null
 }
 
 /** The named role that sees and stops everybody's turns. */

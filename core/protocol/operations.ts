@@ -3,8 +3,10 @@
  * with `mcp: null` is never offered to a model; none that decides an approval ever has anything else.
  */
 import { z } from 'zod'
-import type { Json } from '../digest'
 import type { Caller, Scope } from '../identity/principal'
+import { approvalDetail, approvalView, awaitedApproval, functionView, json, risk, sideEffects, states, turnView } from './views'
+
+export { states, type ApprovalDetail, type ApprovalView, type State, type TurnView } from './views'
 
 export interface McpTool {
   readonly name: string
@@ -25,13 +27,7 @@ function operation<Input extends z.ZodType, Output extends z.ZodType>(row: Opera
   return row
 }
 
-// readonly, as the core has it
-const json: z.ZodType<Json, Json> = z.json()
 const id = z.string().min(1).max(128)
-
-/** What people are told of a turn's state; the seed's word stands beside it in `status`. */
-export const states = ['working', 'held', 'completed', 'failed', 'cancelled'] as const
-export type State = (typeof states)[number]
 
 const waitSeconds = z.number().min(0).max(45).optional().describe('How long to wait for the end, in seconds. Default 0, most 45.')
 
@@ -52,68 +48,6 @@ const turnOptions = z.strictObject({
   system_prompt: z.string().max(65_536).optional(),
   system_prompt_strategy: z.enum(['override', 'enrich']).optional(),
   thinking_level: z.enum(['minimal', 'low', 'medium', 'high', 'xhigh']).nullable().optional(),
-})
-
-const approvalView = z.object({
-  approval_id: z.string(),
-  status: z.enum(['pending', 'approved', 'rejected', 'expired', 'cancelled']),
-  session_id: z.string(),
-  turn_id: z.string(),
-  function_call_id: z.string(),
-  function_id: z.string(),
-  requested_by: z.string(),
-  approver_roles: z.array(z.string()),
-  created_at: z.number(),
-  expires_at: z.number(),
-  decided_by: z.string().nullable(),
-  decided_at: z.number().nullable(),
-  reason: z.string().nullable(),
-})
-export type ApprovalView = z.infer<typeof approvalView>
-
-const approvalDetail = approvalView.extend({
-  arguments: json.describe('Exactly what would be sent.'),
-  why: z.array(z.string()).describe('The rules that hold the call.'),
-  description: z.string(),
-  risk: z.enum(['low', 'medium', 'high']),
-  side_effects: z.enum(['none', 'read', 'write']),
-  approval_digest: z.string().describe('What an approver signs.'),
-  is_current: z.boolean().describe('False when the function or its definition changed since it was asked: it cannot be decided any more.'),
-  how_to_decide: z.string(),
-})
-export type ApprovalDetail = z.infer<typeof approvalDetail>
-
-const turnView = z.object({
-  session_id: z.string(),
-  turn_id: z.string(),
-  execution_id: z.string(),
-  kind: z.enum(['agent', 'function']),
-  status: z.enum(['running', 'awaiting_functions', 'completed', 'cancelled', 'failed']),
-  state: z.enum(states),
-  reason: z.string().nullable().describe('Why it ended, as a code; null while it runs.'),
-  detail: z.string().nullable(),
-  step: z.number().int(),
-  turn_count: z.number().int(),
-  max_turns: z.number().int(),
-  depth: z.number().int(),
-  children: z.array(z.object({ function_call_id: z.string(), session_id: z.string(), turn_id: z.string() })),
-  pending_function_calls: z.array(z.string()),
-  calls: z.array(z.object({ function_call_id: z.string(), function_id: z.string(), status: z.string(), reason: z.string().nullable(), result: json.optional() })),
-  approvals: z.array(approvalView),
-  result: json.optional().describe("The agent's last text, or the function's answer."),
-  result_error: z.string().optional(),
-  worker: z.string().describe('Who runs turns on this database at the moment.'),
-})
-export type TurnView = z.infer<typeof turnView>
-
-const functionView = z.object({
-  id: z.string(),
-  description: z.string(),
-  risk: z.enum(['low', 'medium', 'high']),
-  side_effects: z.enum(['none', 'read', 'write']),
-  idempotent: z.boolean(),
-  usually: z.enum(['runs', 'waits_for_a_person']).describe('What policy says when no rule about its arguments decides otherwise.'),
-  schema: z.record(z.string(), json),
 })
 
 const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false }
@@ -224,6 +158,59 @@ export const operations = {
     scope: 'approvals:decide',
     mcp: null,
   }),
+  open_approval: operation({
+    description: 'What the approval page shows: one approval, by the key of its link, and how it may be answered there. Never offered to a model.',
+    input: z.strictObject({ approval_id: id, link_key: z.string().min(1).max(256) }),
+    output: approvalDetail.extend({
+      answer_by: z.enum(['name', 'passphrase', 'nobody']).describe('name: whoever has the link says who they are. passphrase: an approver unlocks their key. nobody: no approver has been made yet.'),
+      approvers: z.array(z.string()).describe('Who may answer with a passphrase.'),
+    }),
+    scope: 'approvals:decide',
+    mcp: null,
+  }),
+  answer_approval: operation({
+    description: 'Answer an approval on its page: by the name of who has the link where configuration lets the page decide, else by the passphrase of an approver. Never offered to a model.',
+    input: z.strictObject({
+      approval_id: id,
+      link_key: z.string().min(1).max(256),
+      decision: z.enum(['approve', 'reject']),
+      responder: z.string().trim().min(1, { error: 'says nobody: give a name' }).max(100),
+      reason: z.string().max(2_000).nullable(),
+      passphrase: z.string().max(1_000).optional(),
+    }),
+    output: z.object({ approval_id: z.string(), status: z.enum(['approved', 'rejected']), decided_by: z.string() }),
+    scope: 'approvals:decide',
+    mcp: null,
+  }),
+  await: operation({
+    description:
+      'Be called back when turns end or need a person, or when approvals are decided. Answers with the results at once when that is so already. ' +
+      'The same await_id is the same await: asking again tells how it stands.',
+    input: z.strictObject({
+      await_id: z.string().regex(/^[A-Za-z0-9_-]{16,128}$/, { error: 'is 16 to 128 of A-Z, a-z, 0-9, _ and -' }),
+      turn_ids: z.array(id).min(1).max(100).optional(),
+      approval_ids: z.array(id).min(1).max(100).optional(),
+      until: z.enum(['held_or_ended', 'ended']).optional().describe('For turns: whether a call that waits for a person is news already. Default held_or_ended.'),
+      callback: z.strictObject({ url: z.url({ protocol: /^https?$/ }).max(4_096) }).nullable().optional().describe('Called with POST {await_id, status} until it takes it. Without one: only tells how it stands.'),
+      deadline: z.number().int().nullable().optional().describe('When to give up, in ms since 1970 UTC. Default never.'),
+    }),
+    output: z.object({
+      await_id: z.string(),
+      status: z.enum(['pending', 'done', 'timed_out', 'cancelled']),
+      deadline: z.number().nullable(),
+      turns: z.array(turnView).describe('In the order asked for.'),
+      approvals: z.array(awaitedApproval).describe('Those asked for, or the open ones of the turns.'),
+    }),
+    scope: 'awaits',
+    mcp: null,
+  }),
+  unawait: operation({
+    description: 'Give an await up: nobody is called back any more. The turns go on.',
+    input: z.strictObject({ await_id: z.string().min(1).max(128) }),
+    output: z.object({ cancelled: z.boolean() }),
+    scope: 'awaits',
+    mcp: null,
+  }),
   get_user_context: operation({
     description: 'Who you are here: name, roles, scopes and which functions you may use, as the configuration says.',
     input: z.strictObject({}),
@@ -240,6 +227,36 @@ export const operations = {
     output: z.object({ functions: z.array(functionView) }),
     scope: 'turns:read',
     mcp: { name: 'list_functions', title: 'List functions', annotations: readOnly },
+  }),
+  register_function: operation({
+    description: 'Offer an n8n workflow as a function, under the namespace and risk floor of the configuration. Registering the same again is no change.',
+    input: z.strictObject({
+      id: z.string().min(1).max(128).describe('namespace::name; a name without a namespace gets that of the configuration.'),
+      description: z.string().max(2_000),
+      schema: z.record(z.string(), json).describe('JSON Schema of the arguments; an object at its root.'),
+      risk: risk.optional().describe('Default medium; never below the floor of the configuration.'),
+      side_effects: sideEffects.optional().describe('Default write.'),
+      idempotent: z.boolean().optional(),
+      timeout_ms: z.number().int().min(100).max(86_400_000).optional().describe('Default 300,000.'),
+      unattended: z
+        .array(z.strictObject({ argument: z.string().min(1).max(200), test: z.enum(['equals', 'one_of', 'at_most', 'at_least', 'matches']), value: json }))
+        .max(20)
+        .optional()
+        .describe('A write passes without a person only when all of these hold, below high risk, where the configuration lets workflows say so. Default: never.'),
+      workflow: z.strictObject({
+        id: z.string().min(1).max(128), name: z.string().max(256), version: z.string().max(128), url: z.url({ protocol: /^https?$/ }).max(2_048),
+      }),
+    }),
+    output: z.object({ id: z.string(), risk, usually: z.enum(['runs', 'waits_for_a_person']) }),
+    scope: 'admin',
+    mcp: null,
+  }),
+  unregister_function: operation({
+    description: 'Take a workflow function back: its calls are denied from now on.',
+    input: z.strictObject({ id: z.string().min(1).max(128), workflow_id: z.string().min(1).max(128) }),
+    output: z.object({ removed: z.boolean() }),
+    scope: 'admin',
+    mcp: null,
   }),
   verify_audit: operation({
     description: 'Check the whole record against itself, the checkpoints and the rows.',

@@ -117,7 +117,7 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
   })
   const grant = authority.grants.get('local')
   if (grant === undefined) throw new Error('no local principal')
-  const caller: Caller = { principal: grant.principal, source: { type: 'external_system', id: 'test' } }
+  const caller: Caller = { principal: grant.principal, source: { type: 'external_system', id: 'test' }, callbacks: null }
 
   const world: World = {
     harness, store: plain, caller, sent, requests, approved,

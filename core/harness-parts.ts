@@ -1,0 +1,38 @@
+/* What the operations share: what they work with, and waiting. */
+import type { AuditReport } from './audit/report'
+import type { Engine } from './engine/engine'
+import { stateOf } from './harness-views'
+import type { TurnRow } from './turn/turn'
+
+/** What the operations need beyond the engine. */
+export interface HarnessParts {
+  readonly engine: Engine
+  /** One sentence on who runs the turns. */
+  workerText(): Promise<string>
+  verifyAudit(): Promise<AuditReport>
+  /** How a person decides, with the command to type. */
+  howToDecide(approvalId: string | null): string
+}
+
+/** Waits until the turn is held or over, at most so many seconds; the end of the waiting never touches the turn. */
+export async function waitWhileWorking(turn: TurnRow, seconds: number, engine: Engine, signal: AbortSignal | undefined): Promise<TurnRow> {
+  const until = performance.now() + seconds * 1_000
+  let now = turn
+  while (stateOf(now) === 'working' && performance.now() < until && signal?.aborted !== true) {
+    await hintOrDelay(engine, Math.min(250, until - performance.now()))
+    now = (await engine.store.findTurn(turn.turn_id)) ?? now
+  }
+  return now
+}
+
+function hintOrDelay(engine: Engine, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      unsubscribe()
+      resolve()
+    }
+    const timer = setTimeout(done, Math.max(1, ms))
+    const unsubscribe = engine.store.onHint(done)
+  })
+}
