@@ -6,7 +6,8 @@ import type { ApprovalView, Caller, OpenHarness } from '../../core/index'
 import type { CommandContext } from '../context'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { instant } from '../guidance'
-import { startHealth } from '../health'
+import { healthRoutes } from '../health'
+import { startHttp } from '../http'
 import { packageVersion, tilde } from '../invocation'
 import { modelText } from '../models'
 import { columns, print, visible } from '../screen'
@@ -38,15 +39,18 @@ export async function serveCommand(context: CommandContext, options: ServeOption
   })
   try {
     await workerIsKnown(harness)
-    const health = await startHealth(options.port ?? null, async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns }))
+    const http = await startHttp(
+      options.port ?? null,
+      healthRoutes(async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns })),
+    )
     const caller = harness.localCaller('serve')
-    print(...(await screen(harness, caller, context, { health: health.address, sample: options.sample === true })))
+    print(...(await screen(harness, caller, context, { base: http.base, sample: options.sample === true })))
     const stopAnnouncing = announce(harness, caller, context)
     const signal = await stopped
     stopAnnouncing()
     print('Stopping. Turns that are not over go on at the next start.')
     const limit = setTimeout(() => process.exit(codeOf(signal)), closeWithinMs)
-    await health.close()
+    await http.close()
     await harness.close()
     clearTimeout(limit)
     return codeOf(signal)
@@ -75,11 +79,11 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 interface Facts {
-  readonly health: string
+  readonly base: string
   readonly sample: boolean
 }
 
-async function screen(harness: OpenHarness, caller: Caller, context: CommandContext, { health, sample }: Facts): Promise<string[]> {
+async function screen(harness: OpenHarness, caller: Caller, context: CommandContext, { base, sample }: Facts): Promise<string[]> {
   const { command } = context
   const [probe, { functions }, overview] = await Promise.all([harness.model.probe(), harness.list_functions({}, caller), harness.overview()])
   const model = modelText(probe, harness.authority())
@@ -102,7 +106,7 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
           ? `${command('approvals list')}, then approve or reject with an approver's passphrase`
           : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
       ],
-      ['Health', health],
+      ['Health', `${base}/healthz`],
     ]),
     '',
     'Next, in another terminal',
