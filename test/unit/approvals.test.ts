@@ -18,7 +18,9 @@ const approval: Approval = { ...bare, approval_digest: approvalDigest('d_1', bar
 const pair = generateKeyPairSync('ed25519')
 const publicKey = (key: KeyObject): string => key.export({ format: 'der', type: 'spki' }).toString('base64')
 const alice = { name: 'alice', roles: ['approver'], public_key: publicKey(pair.publicKey), active: true }
-const subject: DecisionSubject = { deployment: 'd_1', approvers: [alice], approver_roles: ['approver'], function_digest: digest, excluded: null }
+const subject: DecisionSubject = {
+  deployment: 'd_1', approvers: [alice], channels: [], assurance: 'human-verified', approver_roles: ['approver'], function_digest: digest, excluded: null,
+}
 const answer = { decision: 'approve' as const, approver: 'alice', decided_at: 1_000, reason: null, channel: 'command_line' as const }
 const signed = signDecision(pair.privateKey, approval.approval_digest, answer)
 
@@ -73,7 +75,7 @@ describe('a signed decision', () => {
     expect(why({ subject: { approvers: [{ ...alice, active: false }] } })).toContain('not an approver')
     expect(why({ subject: { approvers: [{ ...alice, roles: ['other'] }] } })).toContain('none of the roles')
     expect(why({ subject: { approver_roles: ['finance'] } })).toContain('finance')
-    expect(why({ subject: { excluded: 'alice' } })).toContain('Four eyes')
+    expect(why({ subject: { excluded: { id: 'alice', name: 'A. Smith' } } })).toContain('Four eyes')
   })
 
   it('counts only if it was made while the question was open', () => {
