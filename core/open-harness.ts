@@ -239,6 +239,8 @@ async function workerText(worker: Worker | null, store: Store, clock: Clock): Pr
 }
 
 function howToDecide(authority: Authority, approvalId: string | null): string {
+  const byName = authority.channels.some((channel) => channel.active)
+  if (authority.approvers.length === 0 && byName) return 'A person decides on the page of the approval, whose link goes to the person who asked; nothing that a model calls tells it.'
   if (authority.approvers.length === 0) return 'Nobody can decide yet: a person runs "agent-harness init" to make an approver\'s key, then "agent-harness approvals".'
   return `A person decides with "agent-harness approvals approve ${approvalId ?? 'ID'}" or "… reject ${approvalId ?? 'ID'}", and an approver's passphrase.`
 }
