@@ -86,6 +86,54 @@ describe('a signed decision', () => {
   })
 })
 
+describe('a decision by name', () => {
+  const pagePair = generateKeyPairSync('ed25519')
+  const page = { name: 'page', roles: ['approver'], public_key: publicKey(pagePair.publicKey), active: true }
+  const byName = { ...answer, approver: 'channel:page', responder: 'Ann', channel: 'page' as const }
+  const bySomebody = signDecision(pagePair.privateKey, approval.approval_digest, byName)
+  const onPage = { channels: [page], assurance: 'channel-asserted' as const }
+  const whyNamed = (decision: Partial<SignedDecision> = {}, facts: Partial<DecisionSubject> = {}): string =>
+    why({ decision: { responder: null, ...bySomebody, ...decision }, subject: { ...onPage, ...facts } })
+  const resigned = (facts: Partial<SignedDecision>): SignedDecision => signDecision(pagePair.privateKey, approval.approval_digest, { ...byName, ...facts })
+
+  it('[page.signed] holds under the key of the page in the configuration and no other', () => {
+    expect(whyNamed()).toBe('holds')
+    expect(whyNamed(signDecision(pair.privateKey, approval.approval_digest, byName))).toBe('The signature does not verify.')
+    expect(whyNamed({ responder: 'Bob' })).toBe('The signature does not verify.')
+    expect(whyNamed({}, { channels: [] })).toContain('not an approver')
+    expect(whyNamed({}, { channels: [{ ...page, active: false }] })).toContain('not an approver')
+    expect(whyNamed({}, { channels: [{ ...page, roles: ['clerk'] }] })).toContain('none of the roles')
+    expect(whyNamed({}, { approvers: [{ ...alice, name: 'channel:page' }], channels: [] })).toContain('not an approver')
+  })
+
+  it('[page.assurance] does not suffice where a passphrase is needed; a passphrase suffices where a name does', () => {
+    expect(whyNamed({}, { assurance: 'human-verified' })).toContain('a name does not suffice')
+    expect(why({ subject: onPage })).toBe('holds')
+  })
+
+  it('names somebody, by the page', () => {
+    for (const facts of [{ responder: null }, { responder: ' ' }, { channel: 'command_line' as const }]) {
+      expect(whyNamed({ responder: null, ...resigned(facts) })).toContain('by whom it is')
+    }
+    expect(whyNamed({ responder: 5 as unknown as string })).toContain('by whom it is')
+  })
+
+  it('[page.four-eyes] is refused under the id or the name of who asked, in whatever case and width', () => {
+    const excluded = { id: 'local', name: 'Ann Smith' }
+    for (const responder of ['local', 'LOCAL', 'ann  smith', ' Ann Smith ', '\uff21nn Smith']) {
+      expect(whyNamed(resigned({ responder }), { excluded })).toContain('Four eyes')
+    }
+    expect(whyNamed(resigned({ responder: 'Ann' }), { excluded })).toBe('holds')
+  })
+
+  it('[approval.decided] decisions from before there were names still verify', () => {
+    const { responder: _none, ...old }: SignedDecision = { ...signed }
+    expect(why({ decision: old })).toBe('holds')
+    expect(why({ decision: { ...signed, responder: null } })).toBe('holds')
+    expect(why({ decision: { ...signed, responder: 'Ann' } })).toBe('The signature does not verify.')
+  })
+})
+
 describe('digests', () => {
   it('the function digest is equal for equal deeds, however their arguments are written down', () => {
     expect(functionDigest(entry, { amount: 20, order: 'A-1' })).toBe(digest)
