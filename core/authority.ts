@@ -2,9 +2,9 @@
  * Authority: everything that gives rights, read from configuration into memory. The database is never asked for any of it. Frozen; a
  * reload makes a new one.
  */
-import type { Approver } from './approvals/decide'
+import type { ApprovalChannel, Approver } from './approvals/decide'
 import type { Principal } from './identity/principal'
-import type { FunctionEntry, PolicyLayer, Rule } from './policy/policy'
+import type { FunctionEntry, PolicyLayer, Profile, Rule } from './policy/policy'
 import type { Globs } from './policy/glob'
 import type { ThinkingLevel } from './turn/turn'
 
@@ -30,7 +30,7 @@ export interface Grant {
 export interface Authority {
   /** `d_…`, made with the home; goes into every approval digest. */
   readonly deployment: string
-  readonly profile: 'personal' | 'server'
+  readonly profile: Profile
   /** SHA-256 over the parsed configuration, secrets by reference. Recorded when it is loaded. */
   readonly fingerprint: string
   readonly policy: PolicyLayer
@@ -38,6 +38,8 @@ export interface Authority {
   readonly agents: ReadonlyMap<string, Agent>
   readonly grants: ReadonlyMap<string, Grant>
   readonly approvers: readonly Approver[]
+  /** Where a person may answer by name, on the word of the channel. */
+  readonly channels: readonly ApprovalChannel[]
   readonly four_eyes: boolean
   /** Which principal speaks on the command line and on stdio. */
   readonly local_principal: string

@@ -152,6 +152,12 @@ export const approverSettings = z.strictObject({
   active: z.boolean().default(true),
 })
 
+const channelSettings = z.strictObject({
+  public_key: z.string().refine(isEd25519, { error: 'must be an Ed25519 public key (SPKI DER in base64), as it stood in harness.yaml when it was made' }),
+  roles: names.default(['approver']),
+  active: z.boolean().default(true),
+})
+
 function isEd25519(text: string): boolean {
   try {
     const key = createPublicKey({ key: Buffer.from(text, 'base64'), format: 'der', type: 'spki' })
@@ -186,6 +192,7 @@ export const configSchema = z.strictObject({
   local_principal: name.default('local'),
   principals: section(z.record(name, principalSettings), localPrincipal),
   approvers: section(z.array(approverSettings), []),
+  channels: section(z.strictObject({ page: channelSettings.optional() }), {}),
   policy: section(z.strictObject({ functions: globs.default({ deny: [] }), rules: z.array(rule).default([]) }), {}),
   functions: section(z.record(functionId, functionSettings), {}),
   agents: section(z.record(name, agentSettings), {}),

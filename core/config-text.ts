@@ -62,6 +62,13 @@ const examplePolicy = `policy:
       effect: allow
       reason: Refunds up to 20 pass.
 `
+const channelHead = (live: boolean): string => `
+# Where a person may answer by name alone, without a passphrase: whoever has the link of an approval says who they are, and the
+# record says that nobody verified it. ${live ? 'Take it out, or say active: false, to ask for an approver\'s passphrase there.' : 'Remove the # of both lines to turn it on. On a server it never counts for high risk.'}
+`
+const channel = (publicKey: string): string => `channels:
+  page: { public_key: '${publicKey}', roles: [approver] }
+`
 const tail = `
 # People who may decide, by a key under a passphrase. agent-harness init makes the key and writes the entry.
 #approvers: []
@@ -92,13 +99,26 @@ const tail = `
 
 const commentedOut = (text: string): string => text.replaceAll(/^(?=.)/gm, '#').replaceAll(/^#( *)# /gm, '#$1# ')
 
+export interface DefaultConfig {
+  readonly deployment: string
+  readonly sample?: boolean
+  /** The key of the home's approval page, and whether answers by name count there. */
+  readonly page?: { readonly publicKey: string; readonly live: boolean }
+}
+
 /**
  * The file a new home begins with: all settings commented out at their defaults, but for the deployment id. With `sample` the example
  * function and its policy are live, without their secrets.
  */
-export function defaultConfigText({ deployment, sample = false }: { readonly deployment: string; readonly sample?: boolean }): string {
+export function defaultConfigText({ deployment, sample = false, page }: DefaultConfig): string {
   const show = sample ? (text: string): string => text : commentedOut
-  return `${head(deployment)}${show(exampleFunctions)}${commentedOut(exampleSecrets)}${policyHead}${show(examplePolicy)}${tail}`
+  const channels = page === undefined ? '' : `${channelHead(page.live)}${page.live ? channel(page.publicKey) : commentedOut(channel(page.publicKey))}`
+  return `${head(deployment)}${show(exampleFunctions)}${commentedOut(exampleSecrets)}${policyHead}${show(examplePolicy)}${channels}${tail}`
+}
+
+/** Whether a text of harness.yaml speaks of a channel, so that its key must be there. Also where the text is broken. */
+export function namesChannels(text: string): boolean {
+  return /^(?:\{(?:[^#\n]*,)?\s*)?["']?channels["']?\s*:/m.test(text)
 }
 
 /**

@@ -78,6 +78,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
     agents: new Map(Object.entries({ [defaultAgent]: plainAgent(), ...config.agents }).map(([id, settings]) => [id, agentOf(id, settings)])),
     grants: new Map(Object.entries(config.principals).map(([id, settings]) => [id, grantOf(id, settings)])),
     approvers: freeze(config.approvers),
+    channels: freeze(config.channels.page === undefined ? [] : [{ name: 'page', ...config.channels.page }]),
     four_eyes: config.four_eyes ?? config.profile === 'server',
     local_principal: config.local_principal,
     models: freeze({
@@ -182,6 +183,10 @@ function crossProblems(config: Config, overlay: readonly FunctionEntry[]): Probl
       const first = config.approvers.findIndex((other) => other[key] === approver[key])
       if (first < index) say(['approvers', index, key], 'is already that of another approver. Each needs its own.')
     })
+  }
+  // who holds the key of the page could else sign as that approver
+  if (config.approvers.some((approver) => approver.public_key === config.channels.page?.public_key)) {
+    say(['channels', 'page', 'public_key'], 'is already that of an approver. The page has a key of its own.')
   }
   const ids = new Set([...Object.keys(config.functions), ...overlay.map((entry) => entry.id)])
   for (const [id, settings] of Object.entries(config.functions)) {

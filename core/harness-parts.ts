@@ -1,12 +1,25 @@
 /* What the operations share: what they work with, and waiting. */
+import type { KeyObject } from 'node:crypto'
 import type { AuditReport } from './audit/report'
 import type { Engine } from './engine/engine'
 import { stateOf } from './harness-views'
 import type { TurnRow } from './turn/turn'
 
+/** What answers on the page are signed with; outside the database. */
+export interface DecidingKeys {
+  /** As configuration names it: SPKI DER in base64. */
+  readonly pagePublicKey: string
+  pageKey(): KeyObject
+  /** Whether the approver of this name has a key file here. */
+  hasKey(approver: string): Promise<boolean>
+  /** Counts wrong tries: see core/unlock.ts. */
+  unlock(approver: string, passphrase: string): Promise<KeyObject>
+}
+
 /** What the operations need beyond the engine. */
 export interface HarnessParts {
   readonly engine: Engine
+  readonly deciding: DecidingKeys
   /** One sentence on who runs the turns. */
   workerText(): Promise<string>
   verifyAudit(): Promise<AuditReport>

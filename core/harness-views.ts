@@ -1,5 +1,7 @@
 /* How a turn and an approval look from outside: the seeds' words, the people's words, and never more than the caller may see. */
-import type { Approval } from './approvals/approval'
+import type { Approval, SignedDecision } from './approvals/approval'
+import { pageApprover } from './approvals/decide'
+import { seal, sealHolds } from './digest'
 import type { ApprovalView, State, TurnView } from './protocol/operations'
 import { isSettled, type Call } from './turn/call'
 import { jsonOf } from './turn/content'
@@ -38,11 +40,26 @@ export function quoted(text: string): string {
   return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
+/** An approver's name is proven by their signature; a name that was given on the page is not, and says so wherever it is shown. */
+export function decidedBy({ approver, responder }: Pick<SignedDecision, 'approver' | 'responder'>): string {
+  return approver === pageApprover ? `${String(responder)} (by the page, name not verified)` : approver
+}
+
+/** Opens the approval page of this one approval. Never for a model. */
+export function linkKey(sealKey: Buffer, approvalId: string): string {
+  return seal(sealKey, 'approval_link', { approval_id: approvalId })
+}
+
+/** In constant time. */
+export function linkKeyHolds(sealKey: Buffer, approvalId: string, given: string): boolean {
+  return sealHolds(sealKey, 'approval_link', { approval_id: approvalId }, given)
+}
+
 export function approvalView(approval: Approval): ApprovalView {
   const { approval_id, status, session_id, turn_id, function_id, approver_roles, created_at, expires_at, decided } = approval
   return {
     approval_id, status, session_id, turn_id, function_call_id: approval.call_id, function_id, requested_by: approval.owner, approver_roles: [...approver_roles],
-    created_at, expires_at, decided_by: decided?.approver ?? null, decided_at: decided?.decided_at ?? null, reason: decided?.reason ?? null,
+    created_at, expires_at, decided_by: decided === null ? null : decidedBy(decided), decided_at: decided?.decided_at ?? null, reason: decided?.reason ?? null,
   }
 }
 

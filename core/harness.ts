@@ -7,7 +7,8 @@ import { HarnessError } from './errors'
 import { jsonProblem } from './json'
 import { maySee, type Caller } from './identity/principal'
 import { layersOf, type Engine } from './engine/engine'
-import { answerApproval, decideApproval, getApproval, listApprovals, openApprovalPage } from './harness-approvals'
+import { decideApproval, getApproval, listApprovals } from './harness-approvals'
+import { answerApproval, openApprovalPage } from './harness-approval-page'
 import { send, stop, trigger } from './harness-turns'
 import { awaitAny, unawait } from './harness-awaits'
 import { registerFunction, unregisterFunction } from './harness-functions'
@@ -105,7 +106,7 @@ function functionView(entry: FunctionEntry, caller: Caller, engine: Engine): Out
   const authority = engine.authority()
   const grant = authority.grants.get(caller.principal.id)
   const { id, description, risk, side_effects, idempotent, schema } = entry
-  const request = { function_id: id, entry, arguments: {}, mode: 'agent' as const, earlier: null }
+  const request = { function_id: id, entry, arguments: {}, mode: 'agent' as const, profile: authority.profile, earlier: null }
   const effect = grant === undefined ? 'hold' : evaluate(request, caller.principal, layersOf(authority, grant, functionTurn).map(withoutArgumentRules)).effect
   return { id, description, risk, side_effects, idempotent, usually: effect === 'allow' ? 'runs' : 'waits_for_a_person', schema: { ...schema } }
 }

@@ -8,7 +8,7 @@ import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { appendLine, readLines } from './checkpoint-file'
 import { approverName } from './config-schema'
-import { defaultConfigText } from './config-text'
+import { defaultConfigText, namesChannels } from './config-text'
 import { HarnessError } from './errors'
 import { checkTrusted, ensureFolder, makeOnce, readPrivate, replaceFile, sizeOf } from './home-files'
 
@@ -28,6 +28,10 @@ export interface Home {
   readonly checkpointPrivateKey: string
   /** SPKI PEM. */
   readonly checkpointPublicKey: string
+  /** Ed25519, PKCS8 PEM: what the approval page signs with where it may take a name. */
+  readonly pagePrivateKey: string
+  /** SPKI DER in base64, as it stands in harness.yaml under `channels`. */
+  readonly pagePublicKey: string
   /** Throws `invalid_input` unless the name is one of `[a-z0-9._-]{1,64}`. */
   approverKeyPath(name: string): string
   /** The key file's text, null when there is none. Throws `bad_config` when others may read it. */
@@ -61,6 +65,8 @@ export interface HomeOptions {
   readonly databasePath?: string
   /** A new harness.yaml shows the example function live. */
   readonly sample?: boolean
+  /** A new harness.yaml lets the approval page take a name: for a home inside n8n, where nobody types a command. */
+  readonly embedded?: boolean
 }
 
 /** The home's absolute path: `--home`, else `$AGENT_HARNESS_HOME`, else `~/.agent-harness`. Throws `invalid_input` if `--home` is empty. */
@@ -98,16 +104,22 @@ export async function openHome(folder: string, options: HomeOptions = {}): Promi
   // the evidence is read before the keys: who makes keys makes them first, so a race never looks like a loss
   const hasData = (await sizeOf(paths.databasePath)) > 0
   const hasSigned = (await sizeOf(publicKeyPath)) > 0 || (await sizeOf(paths.checkpointsPath)) > 0
+  const hasChannel = namesChannels((await readPrivate(paths.configPath, 'trusted')) ?? '')
   const master = await readOrMake(join(keys, 'seal.key'), hasData, () => `${randomBytes(32).toString('hex')}\n`, paths.folder)
   if (!/^[0-9a-f]{64}\n?$/.test(master)) throw broken(join('keys', 'seal.key'), paths.folder)
-  const checkpointPrivateKey = await readOrMake(join(keys, 'checkpoint.key'), hasData || hasSigned, newCheckpointKey, paths.folder)
-  const checkpointPublicKey = publicKeyOf(checkpointPrivateKey, paths.folder)
+  const checkpointPrivateKey = await readOrMake(join(keys, 'checkpoint.key'), hasData || hasSigned, newSigningKey, paths.folder)
+  const checkpointPublicKey = publicKeyOf(checkpointPrivateKey, 'checkpoint.key', paths.folder)
   await makeOnce(publicKeyPath, checkpointPublicKey)
   if ((await readPrivate(publicKeyPath, 'trusted')) !== checkpointPublicKey) {
     throw new HarnessError('bad_config', `checkpoint.pub is not of keys/checkpoint.key in ${paths.folder}. Restore both from the same backup.`)
   }
+  // nothing stored hangs on this one but the configuration that names it: an older home gets one
+  const pagePrivateKey = await readOrMake(join(keys, 'page.key'), hasChannel, newSigningKey, paths.folder)
+  const pagePublicKey = derOf(publicKeyOf(pagePrivateKey, 'page.key', paths.folder))
   const defaultDeployment = `d_${createHash('sha256').update(`deployment\0${checkpointPublicKey}`).digest('hex').slice(0, 32)}`
-  await makeOnce(paths.configPath, defaultConfigText({ deployment: defaultDeployment, sample: options.sample ?? false }))
+  await makeOnce(paths.configPath, defaultConfigText({
+    deployment: defaultDeployment, sample: options.sample ?? false, page: { publicKey: pagePublicKey, live: options.embedded ?? false },
+  }))
   await checkTrusted(paths.configPath)
   if (hasData && !existsSync(paths.sentLogPath)) {
     throw new HarnessError('bad_config', `sent.log is missing in ${paths.folder}, beside a database. Without it a write could be sent twice. Restore it, or make it empty if you know that no write was ever sent.`)
@@ -135,6 +147,8 @@ export async function openHome(folder: string, options: HomeOptions = {}): Promi
     callSigningKey: subkey('call signing'),
     checkpointPrivateKey,
     checkpointPublicKey,
+    pagePrivateKey,
+    pagePublicKey,
     approverKeyPath,
     readApproverKey: async (name) => readPrivate(approverKeyPath(name), 'secret'),
     async writeApproverKey(name, file) {
@@ -170,7 +184,9 @@ async function readOrMake(path: string, mustExist: boolean, make: () => string, 
     throw new HarnessError(
       'bad_config',
       `${path} is missing, but what stands in ${folder} was made under it: with a new key it would count as forged. ` +
-        'Restore the key from a backup, or move database, checkpoint.pub and checkpoints.jsonl away to begin anew.',
+        (path.endsWith('page.key')
+          ? 'Restore the key from a backup, or take channels out of harness.yaml.'
+          : 'Restore the key from a backup, or move database, checkpoint.pub and checkpoints.jsonl away to begin anew.'),
     )
   }
   await makeOnce(path, make())
@@ -179,18 +195,22 @@ async function readOrMake(path: string, mustExist: boolean, make: () => string, 
   return made
 }
 
-function newCheckpointKey(): string {
+function newSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 
-function publicKeyOf(privateKey: string, folder: string): string {
+function publicKeyOf(privateKey: string, name: string, folder: string): string {
   try {
     const key = createPrivateKey(privateKey)
     if (key.asymmetricKeyType === 'ed25519') return createPublicKey(key).export({ format: 'pem', type: 'spki' }).toString()
   } catch {
     // told below: what a key parser says could repeat the key
   }
-  throw broken(join('keys', 'checkpoint.key'), folder)
+  throw broken(join('keys', name), folder)
+}
+
+function derOf(publicKey: string): string {
+  return createPublicKey(publicKey).export({ format: 'der', type: 'spki' }).toString('base64')
 }
 
 function checkPublicKey(text: string, folder: string): void {

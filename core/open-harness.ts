@@ -2,7 +2,7 @@
  * The composition root: home and configuration in, an open Harness out. The only file that knows the drivers. Opening makes what is
  * missing at first use and migrates; closing leaves nothing running.
  */
-import type { KeyObject } from 'node:crypto'
+import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { maskSecrets } from './audit/redact'
 import type { AuditReport } from './audit/report'
@@ -17,6 +17,7 @@ import type { FunctionSource } from './functions/function'
 import { httpSource } from './functions/http'
 import { checkSchema, validateArguments } from './functions/validate'
 import { makeHarness } from './harness'
+import { linkKey } from './harness-views'
 import type { Home } from './home'
 import { isProvablyDead, thisProcess } from './host-process'
 import type { Caller, Scope } from './identity/principal'
@@ -62,6 +63,8 @@ export interface OpenHarness extends Harness {
   overview(): Promise<Overview>
   /** Unlocks an approver's key. Counts wrong tries: see core/unlock.ts. */
   unlock(approver: string, passphrase: string): Promise<KeyObject>
+  /** The key of the link to an approval's page. For programs that show a person the way; never for a model. */
+  linkKey(approvalId: string): string
   /** This process's worker: working, standing by beside another process, or none. */
   workerState(): { readonly state: 'working' | 'standing_by' | 'none'; readonly text: string }
   /** Orderly end: running model and function calls are aborted, leases given up, a last checkpoint made. */
@@ -108,8 +111,16 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   const verifyAudit = (): Promise<AuditReport> =>
     verifyStore(store, { publicKey: home.checkpointPublicKey, checkpointLines: () => home.readCheckpointLines() })
 
+  const unlock = (approver: string, passphrase: string): Promise<KeyObject> =>
+    unlockApprover({ readKeyFile: (name) => home.readApproverKey(name), store, clock, actor: authority.current().local_principal }, approver, passphrase)
   const harness = makeHarness({
-    engine, verifyAudit, workerText: () => workerText(worker, store, clock), howToDecide: (approvalId) => howToDecide(engine.authority(), approvalId),
+    engine, verifyAudit,
+    deciding: {
+      pagePublicKey: home.pagePublicKey, unlock,
+      pageKey: () => createPrivateKey(home.pagePrivateKey),
+      hasKey: async (approver) => (await home.readApproverKey(approver)) !== null,
+    },
+    workerText: () => workerText(worker, store, clock), howToDecide: (approvalId) => howToDecide(engine.authority(), approvalId),
   })
   return {
     ...harness,
@@ -118,8 +129,8 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     authority: () => authority.current(),
     localCaller: (sourceId, narrowTo) => localCaller(authority.current(), sourceId, narrowTo),
     overview: () => overview(store, () => workerText(worker, store, clock)),
-    unlock: (approver, passphrase) =>
-      unlockApprover({ readKeyFile: (name) => home.readApproverKey(name), store, clock, actor: authority.current().local_principal }, approver, passphrase),
+    unlock,
+    linkKey: (approvalId) => linkKey(home.sealKey, approvalId),
     workerState: () => {
       if (worker === null) return { state: 'none', text: 'This process runs no turns.' }
       const { state, holder } = worker.state()
@@ -228,6 +239,8 @@ async function workerText(worker: Worker | null, store: Store, clock: Clock): Pr
 }
 
 function howToDecide(authority: Authority, approvalId: string | null): string {
+  const byName = authority.channels.some((channel) => channel.active)
+  if (authority.approvers.length === 0 && byName) return 'A person decides on the page of the approval, whose link goes to the person who asked; nothing that a model calls tells it.'
   if (authority.approvers.length === 0) return 'Nobody can decide yet: a person runs "agent-harness init" to make an approver\'s key, then "agent-harness approvals".'
   return `A person decides with "agent-harness approvals approve ${approvalId ?? 'ID'}" or "… reject ${approvalId ?? 'ID'}", and an approver's passphrase.`
 }

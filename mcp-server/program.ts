@@ -62,7 +62,7 @@ function makeProgram(): Command {
     .command('serve')
     .description('run turns until stopped')
     .option('--sample', 'with a small shop to try things on')
-    .option('--port <number>', 'port of /healthz on loopback', wholeNumber)
+    .option('--port <number>', 'port of the approval page and of /healthz, on loopback', wholeNumber)
     .option('--demo', 'show the main job by itself, with a throw-away home, and end')
     .addOption(new Option('--decide <decision>', 'what the demo decides').choices(['approve', 'reject']))
     .option('--function-url <url>', 'where the demo sends its refund')

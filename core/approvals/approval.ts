@@ -9,13 +9,18 @@ export type ApprovalStatus = 'pending' | 'approved' | 'rejected' | 'expired' | '
 export type Decision = 'approve' | 'reject'
 
 /** Where an answer came from. */
-export type Channel = 'command_line'
+export type Channel = 'command_line' | 'page'
+
+/** Larger arguments are not shown whole on the page, and what is not shown whole is not approved there. */
+export const pageShowsBytes = 64 * 1024
 
 /** A signed answer. Worth nothing until `decide.ts` has verified it against configuration. */
 export interface SignedDecision {
   readonly decision: Decision
-  /** Name of the approver in configuration. */
+  /** Name of the approver in configuration; `channel:page` where the page signed for somebody who gave a name. */
   readonly approver: string
+  /** The name that was given on the page; nobody verified it. Absent, as null: the approver answered. */
+  readonly responder?: string | null
   readonly decided_at: number
   readonly reason: string | null
   readonly channel: Channel
@@ -67,6 +72,14 @@ export function approvalDigest(deployment: string, approval: Pick<Approval, 'app
 
 /** The exact bytes an approver signs. */
 export function signedBytes(digest: string, decision: Omit<SignedDecision, 'signature'>): Buffer {
-  const { approver, channel, decided_at, reason } = decision
-  return Buffer.from(digestOf('decision', { approval_digest: digest, decision: decision.decision, approver, channel, decided_at, reason }))
+  const { approver, responder, channel, decided_at, reason } = decision
+  // a responder that is null or absent is left out, so that decisions from before there was one still verify
+  const given = responder === null || responder === undefined ? {} : { responder }
+  return Buffer.from(digestOf('decision', { approval_digest: digest, decision: decision.decision, approver, ...given, channel, decided_at, reason }))
+}
+
+/** What the page shows of the arguments, and how large that is. */
+export function shownArguments(args: Json): { readonly text: string; readonly fits: boolean } {
+  const text = JSON.stringify(args, null, 2)
+  return { text, fits: Buffer.byteLength(text) <= pageShowsBytes }
 }

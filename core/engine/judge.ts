@@ -7,7 +7,7 @@ import { decisionHolds, type DecisionSubject } from '../approvals/decide'
 import type { Authority } from '../authority'
 import { sealHolds, type Json } from '../digest'
 import { evaluate } from '../policy/evaluate'
-import type { FunctionEntry, Reason, Verdict } from '../policy/policy'
+import { requiredAssurance, type FunctionEntry, type Reason, type Verdict } from '../policy/policy'
 import { callSealFacts, turnSealFacts, type Turn } from '../turn/turn'
 import type { Call } from '../turn/call'
 import { jsonOf } from '../turn/content'
@@ -40,7 +40,7 @@ export function judgeCall(call: Call, turn: Turn, engine: Engine): Judgement {
   const args = argumentsOf(call)
   const digest = entry === null || args === null ? null : functionDigest(entry, args)
   const verdict = evaluate(
-    { function_id: call.function_id, entry, arguments: args, mode: turn.spec.mode, earlier: digest === null ? null : earlierOutcome(turn, call, digest) },
+    { function_id: call.function_id, entry, arguments: args, mode: turn.spec.mode, profile: authority.profile, earlier: digest === null ? null : earlierOutcome(turn, call, digest) },
     grant.principal,
     layersOf(authority, grant, turn),
   )
@@ -88,9 +88,11 @@ export function decisionSubject(authority: Authority, entry: FunctionEntry, dige
   return {
     deployment: authority.deployment,
     approvers: authority.approvers,
+    channels: authority.channels,
+    assurance: requiredAssurance(authority.profile, entry.risk),
     approver_roles: entry.approver_roles,
     function_digest: digest,
-    excluded: authority.four_eyes ? owner : null,
+    excluded: authority.four_eyes ? { id: owner, name: authority.grants.get(owner)?.principal.name ?? owner } : null,
   }
 }
 

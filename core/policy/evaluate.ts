@@ -5,7 +5,7 @@
 import type { Json } from '../digest'
 import type { Principal } from '../identity/principal'
 import { globMatches, matchGlobs } from './glob'
-import type { ArgumentTest, DenyCode, Effect, FunctionEntry, PolicyLayer, PolicyRequest, Reason, Rule, Verdict } from './policy'
+import { requiredAssurance, type ArgumentTest, type DenyCode, type Effect, type FunctionEntry, type PolicyLayer, type PolicyRequest, type Reason, type Rule, type Verdict } from './policy'
 
 const strictness: Record<Effect, number> = { allow: 0, hold: 1, deny: 2 }
 
@@ -52,7 +52,7 @@ export function evaluate(request: PolicyRequest, principal: Principal, layers: r
     reasons: markDecisive(reasons, effect),
     approver_roles: entry.approver_roles,
     ttl_ms: entry.approval_ttl_ms,
-    assurance: 'human-verified',
+    assurance: requiredAssurance(request.profile, entry.risk),
   }
 }
 

@@ -12,6 +12,20 @@ export type Effect = 'allow' | 'deny' | 'hold'
 /** How sure we are that a person decided (assurance classes). */
 export type Assurance = 'human-verified' | 'channel-asserted' | 'client-asserted'
 
+const sureness: Readonly<Record<Assurance, number>> = { 'client-asserted': 0, 'channel-asserted': 1, 'human-verified': 2 }
+
+export function suffices(given: Assurance, required: Assurance): boolean {
+  return sureness[given] >= sureness[required]
+}
+
+/** Personal: one person on one machine. Server: several. */
+export type Profile = 'personal' | 'server'
+
+/** The least that an answer must be sure of: on a server, for high risk, that an approver's passphrase was given; else that a channel of the configuration took it. */
+export function requiredAssurance(profile: Profile, risk: Risk): Assurance {
+  return profile === 'server' && risk === 'high' ? 'human-verified' : 'channel-asserted'
+}
+
 /** A function (tool) as configuration declares it: everything a verdict and an approval depend on. */
 export interface FunctionEntry {
   /** `namespace::name`. */
@@ -74,6 +88,7 @@ export interface PolicyRequest {
   readonly entry: FunctionEntry | null
   readonly arguments: Json
   readonly mode: Mode
+  readonly profile: Profile
   /** A function digest of which a person said no, or of which the outcome is unknown, earlier in this turn. */
   readonly earlier: 'rejected' | 'interrupted' | null
 }

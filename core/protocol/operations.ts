@@ -174,6 +174,7 @@ export const operations = {
       approval_id: id,
       link_key: z.string().min(1).max(256),
       decision: z.enum(['approve', 'reject']),
+      approval_digest: z.string().length(64).optional().describe('What was shown; anything else is not decided. Default: what is there now.'),
       responder: z.string().trim().min(1, { error: 'says nobody: give a name' }).max(100),
       reason: z.string().max(2_000).nullable(),
       passphrase: z.string().max(1_000).optional(),

@@ -16,6 +16,7 @@ import type { CommandContext } from '../context'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { instant, span } from '../guidance'
 import { askPassphrase } from '../passphrase'
+import { pageAddress, rememberedAddress } from '../serve-address'
 import { ago, argumentLines, columns, left, print, tell, visible } from '../screen'
 
 const shortestPrefix = 6
@@ -40,6 +41,8 @@ export async function listCommand(context: CommandContext, { all }: { readonly a
       const { approval_id, function_id, requested_by, created_at, expires_at, status } = approval
       const state = status === 'pending' ? `${left(expires_at)} left` : status
       print(`${approval_id}  ${visible(function_id)}  asked by ${visible(requested_by)} ${ago(created_at)}  ${state}`)
+      const page = status === 'pending' ? pageOf(harness, approval_id) : null
+      if (page !== null) print(`  page: ${page}`)
     }
     tell('', `Look at one with: ${context.command('approvals show ID')}`)
     if (harness.authority().approvers.length === 0) tell(`Nobody can decide yet. Make an approver's key with: ${context.command('init')}`)
@@ -58,9 +61,16 @@ export async function showCommand(context: CommandContext, id: string): Promise<
         '',
         `Decide with: ${context.command(`approvals approve ${detail.approval_id}`)}`,
         `or:          ${context.command(`approvals reject ${detail.approval_id} --reason '…'`)}`,
+        ...[pageOf(harness, detail.approval_id)].flatMap((page) => (page === null ? [] : [`or on its page, while serve runs: ${page}`])),
       )
     return problem === null ? exitCodes.done : exitCodes.failed
   })
+}
+
+/** Null while it is not known where serve is. */
+function pageOf(harness: OpenHarness, approvalId: string): string | null {
+  const base = rememberedAddress(harness.home.folder)
+  return base === null ? null : pageAddress(base, approvalId, harness.linkKey(approvalId))
 }
 
 export interface DecideOptions {

@@ -3,13 +3,16 @@
  * call that waits for a person. Ends in order within five seconds; turns go on at the next start.
  */
 import type { ApprovalView, Caller, OpenHarness } from '../../core/index'
+import { approvalRoutes } from '../approval-routes'
 import type { CommandContext } from '../context'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { instant } from '../guidance'
-import { startHealth } from '../health'
+import { healthRoutes } from '../health'
+import { startHttp } from '../http'
 import { packageVersion, tilde } from '../invocation'
 import { modelText } from '../models'
 import { columns, print, visible } from '../screen'
+import { forgetAddress, pageAddress, rememberAddress } from '../serve-address'
 import { workerIsKnown } from '../waiting'
 import { turnsText } from './status'
 
@@ -38,15 +41,21 @@ export async function serveCommand(context: CommandContext, options: ServeOption
   })
   try {
     await workerIsKnown(harness)
-    const health = await startHealth(options.port ?? null, async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns }))
+    const http = await startHttp(
+      options.port ?? null,
+      healthRoutes(async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns })),
+      approvalRoutes({ harness, caller: () => harness.localCaller('approval_page'), log: context.log }),
+    )
+    rememberAddress(harness.home.folder, http.base)
     const caller = harness.localCaller('serve')
-    print(...(await screen(harness, caller, context, { health: health.address, sample: options.sample === true })))
-    const stopAnnouncing = announce(harness, caller, context)
+    print(...(await screen(harness, caller, context, { base: http.base, sample: options.sample === true })))
+    const stopAnnouncing = announce(harness, caller, context, http.base)
     const signal = await stopped
     stopAnnouncing()
     print('Stopping. Turns that are not over go on at the next start.')
     const limit = setTimeout(() => process.exit(codeOf(signal)), closeWithinMs)
-    await health.close()
+    forgetAddress(harness.home.folder, http.base)
+    await http.close()
     await harness.close()
     clearTimeout(limit)
     return codeOf(signal)
@@ -75,15 +84,16 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 interface Facts {
-  readonly health: string
+  readonly base: string
   readonly sample: boolean
 }
 
-async function screen(harness: OpenHarness, caller: Caller, context: CommandContext, { health, sample }: Facts): Promise<string[]> {
+async function screen(harness: OpenHarness, caller: Caller, context: CommandContext, { base, sample }: Facts): Promise<string[]> {
   const { command } = context
   const [probe, { functions }, overview] = await Promise.all([harness.model.probe(), harness.list_functions({}, caller), harness.overview()])
   const model = modelText(probe, harness.authority())
   const canDecide = harness.authority().approvers.some((approver) => approver.active)
+  const byName = harness.authority().channels.some((channel) => channel.active)
   const { state, text } = harness.workerState()
   const shown = functions.slice(0, 6).map(({ id, usually }) => `${id} ${usually === 'runs' ? '(runs)' : '(usually waits for a person)'}`)
   if (functions.length > shown.length) shown.push(`and ${String(functions.length - shown.length)} more: ${command('functions')}`)
@@ -99,10 +109,12 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
       [
         'Decide',
         canDecide
-          ? `${command('approvals list')}, then approve or reject with an approver's passphrase`
-          : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
+          ? `${command('approvals list')}, then approve or reject with an approver's passphrase; or on the page of each, which is named here when it is held`
+          : byName
+            ? 'on the page of each approval, which is named here when it is held'
+            : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
       ],
-      ['Health', health],
+      ['Health', `${base}/healthz`],
     ]),
     '',
     'Next, in another terminal',
@@ -125,7 +137,7 @@ function nextSteps(have: { canDecide: boolean; model: boolean; sample: boolean; 
 }
 
 /** Prints a line for each approval that comes up, whoever asked. Answers the way to stop. */
-function announce(harness: OpenHarness, caller: Caller, { command, log }: CommandContext): () => void {
+function announce(harness: OpenHarness, caller: Caller, { command, log }: CommandContext, base: string): () => void {
   const told = new Set<string>()
   let looking = false
   const look = async (): Promise<void> => {
@@ -134,8 +146,9 @@ function announce(harness: OpenHarness, caller: Caller, { command, log }: Comman
     try {
       const { approvals } = await harness.list_approvals({ status: 'pending', limit: 200 }, caller)
       for (const approval of approvals.toReversed()) {
-        if (!told.has(approval.approval_id)) print(heldLine(approval, command(`approvals approve ${approval.approval_id}`)))
-        told.add(approval.approval_id)
+        const { approval_id } = approval
+        if (!told.has(approval_id)) print(heldLine(approval, command(`approvals approve ${approval_id}`), pageAddress(base, approval_id, harness.linkKey(approval_id))))
+        told.add(approval_id)
       }
     } catch (error) {
       log.warn({ err: error }, 'approvals could not be read')
@@ -150,6 +163,6 @@ function announce(harness: OpenHarness, caller: Caller, { command, log }: Comman
   }
 }
 
-function heldLine({ function_id, requested_by, expires_at }: ApprovalView, approve: string): string {
-  return `held: ${visible(function_id)}, asked by ${visible(requested_by)}, until ${instant(expires_at)}. Look and decide with: ${approve}`
+function heldLine({ function_id, requested_by, expires_at }: ApprovalView, approve: string, page: string): string {
+  return `held: ${visible(function_id)}, asked by ${visible(requested_by)}, until ${instant(expires_at)}. Look and decide with: ${approve}\n      or on its page: ${page}`
 }

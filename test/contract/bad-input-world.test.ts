@@ -351,7 +351,8 @@ it.each([
 // ------------------------------------------------------------------------------------------------ passphrase and decisions
 
 const otherKey = generateKeyPairSync('ed25519').privateKey
-const approvalBy = (key: KeyObject, digest: string): SignedDecision =>
+type Signed = SignedDecision & { readonly channel: 'command_line' }
+const approvalBy = (key: KeyObject, digest: string): Signed =>
   signDecision(key, digest, { decision: 'approve', approver: 'alice', decided_at: Date.now(), reason: null, channel: 'command_line' })
 
 it('[bad.wrong-passphrase] a wrong passphrase is told with the tries left and nothing of itself; the right one still decides', async () => {
@@ -375,12 +376,12 @@ it('[bad.wrong-passphrase] a wrong passphrase is told with the tries left and no
 })
 
 it.each([
-  ['signed with another key', (_: SignedDecision, digest: string) => approvalBy(otherKey, digest), /The signature does not verify/],
-  ['signed over something else', (decided: SignedDecision) => ({ ...decided, reason: 'Because.' }), /The signature does not verify/],
-  ['with a signature that is none', (decided: SignedDecision) => ({ ...decided, signature: '\u0000 not base64' }), /The signature does not verify/],
-  ['by somebody who may not', (decided: SignedDecision) => ({ ...decided, approver: 'mallory' }), /mallory is not an approver in the configuration/],
-  ['dated in the future', (decided: SignedDecision) => ({ ...decided, decided_at: Date.now() + 600_000 }), /dated in the future/],
-  ['dated before the question', (decided: SignedDecision) => ({ ...decided, decided_at: 1 }), /older than the question/],
+  ['signed with another key', (_: Signed, digest: string) => approvalBy(otherKey, digest), /The signature does not verify/],
+  ['signed over something else', (decided: Signed) => ({ ...decided, reason: 'Because.' }), /The signature does not verify/],
+  ['with a signature that is none', (decided: Signed) => ({ ...decided, signature: '\u0000 not base64' }), /The signature does not verify/],
+  ['by somebody who may not', (decided: Signed) => ({ ...decided, approver: 'mallory' }), /mallory is not an approver in the configuration/],
+  ['dated in the future', (decided: Signed) => ({ ...decided, decided_at: Date.now() + 600_000 }), /dated in the future/],
+  ['dated before the question', (decided: Signed) => ({ ...decided, decided_at: 1 }), /older than the question/],
 ])('a decision %s does not count, is on record, and the question stays open', async (_title, change, says) => {
   const place = await openPlace()
   const held = await place.run('shop::refund', refund)

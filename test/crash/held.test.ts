@@ -35,7 +35,7 @@ async function beside(home: CrashHome, work: (harness: OpenHarness) => Promise<v
   }
 }
 
-const answer = (decision: Decision): Omit<SignedDecision, 'signature'> => ({
+const answer = (decision: Decision): Omit<SignedDecision, 'signature' | 'channel'> & { channel: 'command_line' } => ({
   decision, approver: 'alice', decided_at: Date.now(), reason: decision === 'reject' ? 'Not without a receipt.' : null, channel: 'command_line',
 })
 

@@ -56,6 +56,7 @@ const principal: fc.Arbitrary<Principal> = fc.record({
 })
 const request: fc.Arbitrary<PolicyRequest & { entry: FunctionEntry }> = fc.record({
   entry, arguments: argumentsOf, mode: fc.constantFrom('agent' as const, 'agent' as const, 'plan' as const, 'ask' as const),
+  profile: fc.constantFrom('personal' as const, 'server' as const),
   earlier: fc.constantFrom(null, null, 'rejected' as const, 'interrupted' as const),
 }).map((facts) => ({ ...facts, function_id: facts.entry.id }))
 

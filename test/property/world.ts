@@ -114,6 +114,7 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
   const engine = engineOn(plain)
   const harness = makeHarness({
     engine, workerText: () => Promise.resolve('a test'), verifyAudit: () => Promise.reject(new Error('not here')), howToDecide: () => 'not here',
+    deciding: { pagePublicKey: '', pageKey: () => pair.privateKey, hasKey: () => Promise.resolve(false), unlock: () => Promise.reject(new Error('not here')) },
   })
   const grant = authority.grants.get('local')
   if (grant === undefined) throw new Error('no local principal')

@@ -18,7 +18,9 @@ const approval: Approval = { ...bare, approval_digest: approvalDigest('d_1', bar
 const pair = generateKeyPairSync('ed25519')
 const publicKey = (key: KeyObject): string => key.export({ format: 'der', type: 'spki' }).toString('base64')
 const alice = { name: 'alice', roles: ['approver'], public_key: publicKey(pair.publicKey), active: true }
-const subject: DecisionSubject = { deployment: 'd_1', approvers: [alice], approver_roles: ['approver'], function_digest: digest, excluded: null }
+const subject: DecisionSubject = {
+  deployment: 'd_1', approvers: [alice], channels: [], assurance: 'human-verified', approver_roles: ['approver'], function_digest: digest, excluded: null,
+}
 const answer = { decision: 'approve' as const, approver: 'alice', decided_at: 1_000, reason: null, channel: 'command_line' as const }
 const signed = signDecision(pair.privateKey, approval.approval_digest, answer)
 
@@ -73,7 +75,7 @@ describe('a signed decision', () => {
     expect(why({ subject: { approvers: [{ ...alice, active: false }] } })).toContain('not an approver')
     expect(why({ subject: { approvers: [{ ...alice, roles: ['other'] }] } })).toContain('none of the roles')
     expect(why({ subject: { approver_roles: ['finance'] } })).toContain('finance')
-    expect(why({ subject: { excluded: 'alice' } })).toContain('Four eyes')
+    expect(why({ subject: { excluded: { id: 'alice', name: 'A. Smith' } } })).toContain('Four eyes')
   })
 
   it('counts only if it was made while the question was open', () => {
@@ -81,6 +83,54 @@ describe('a signed decision', () => {
     expect(at(approval.expires_at)).toBe('holds')
     expect(at(approval.expires_at + 1)).toContain('expired')
     expect(why({ approval: { created_at: 2_000 } })).toContain('older than the question')
+  })
+})
+
+describe('a decision by name', () => {
+  const pagePair = generateKeyPairSync('ed25519')
+  const page = { name: 'page', roles: ['approver'], public_key: publicKey(pagePair.publicKey), active: true }
+  const byName = { ...answer, approver: 'channel:page', responder: 'Ann', channel: 'page' as const }
+  const bySomebody = signDecision(pagePair.privateKey, approval.approval_digest, byName)
+  const onPage = { channels: [page], assurance: 'channel-asserted' as const }
+  const whyNamed = (decision: Partial<SignedDecision> = {}, facts: Partial<DecisionSubject> = {}): string =>
+    why({ decision: { responder: null, ...bySomebody, ...decision }, subject: { ...onPage, ...facts } })
+  const resigned = (facts: Partial<SignedDecision>): SignedDecision => signDecision(pagePair.privateKey, approval.approval_digest, { ...byName, ...facts })
+
+  it('[page.signed] holds under the key of the page in the configuration and no other', () => {
+    expect(whyNamed()).toBe('holds')
+    expect(whyNamed(signDecision(pair.privateKey, approval.approval_digest, byName))).toBe('The signature does not verify.')
+    expect(whyNamed({ responder: 'Bob' })).toBe('The signature does not verify.')
+    expect(whyNamed({}, { channels: [] })).toContain('not an approver')
+    expect(whyNamed({}, { channels: [{ ...page, active: false }] })).toContain('not an approver')
+    expect(whyNamed({}, { channels: [{ ...page, roles: ['clerk'] }] })).toContain('none of the roles')
+    expect(whyNamed({}, { approvers: [{ ...alice, name: 'channel:page' }], channels: [] })).toContain('not an approver')
+  })
+
+  it('[page.assurance] does not suffice where a passphrase is needed; a passphrase suffices where a name does', () => {
+    expect(whyNamed({}, { assurance: 'human-verified' })).toContain('a name does not suffice')
+    expect(why({ subject: onPage })).toBe('holds')
+  })
+
+  it('names somebody, by the page', () => {
+    for (const facts of [{ responder: null }, { responder: ' ' }, { channel: 'command_line' as const }]) {
+      expect(whyNamed({ responder: null, ...resigned(facts) })).toContain('by whom it is')
+    }
+    expect(whyNamed({ responder: 5 as unknown as string })).toContain('by whom it is')
+  })
+
+  it('[page.four-eyes] is refused under the id or the name of who asked, in whatever case and width', () => {
+    const excluded = { id: 'local', name: 'Ann Smith' }
+    for (const responder of ['local', 'LOCAL', 'ann  smith', ' Ann Smith ', '\uff21nn Smith']) {
+      expect(whyNamed(resigned({ responder }), { excluded })).toContain('Four eyes')
+    }
+    expect(whyNamed(resigned({ responder: 'Ann' }), { excluded })).toBe('holds')
+  })
+
+  it('[approval.decided] decisions from before there were names still verify', () => {
+    const { responder: _none, ...old }: SignedDecision = { ...signed }
+    expect(why({ decision: old })).toBe('holds')
+    expect(why({ decision: { ...signed, responder: null } })).toBe('holds')
+    expect(why({ decision: { ...signed, responder: 'Ann' } })).toBe('The signature does not verify.')
   })
 })
 

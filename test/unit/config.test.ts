@@ -105,7 +105,7 @@ describe('what opens', () => {
     const principal = authority.grants.get('local')?.principal
     if (principal === undefined) throw new Error('no principal')
     const effect = (amount: number): string =>
-      evaluate({ function_id: 'shop::refund', entry, arguments: { amount }, mode: 'agent', earlier: null }, principal, [authority.policy]).effect
+      evaluate({ function_id: 'shop::refund', entry, arguments: { amount }, mode: 'agent', profile: 'personal', earlier: null }, principal, [authority.policy]).effect
     expect([0, 1, 20, 21].map(effect)).toEqual(['hold', 'allow', 'allow', 'hold'])
     expect(authority.policy.rules[0]).toMatchObject({ id: 'rule-1', reason: 'Rule rule-1 of the configuration.' })
   })

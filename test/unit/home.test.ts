@@ -73,6 +73,28 @@ describe('first use', () => {
     for (const file of files) expect([file, modeOf(join(home.folder, file))]).toEqual([file, '600'])
   })
 
+  it('[page.key] the key of the page is private, stands in harness.yaml, and is in force there only in a home inside n8n', async () => {
+    const [plain, embedded] = [await openHome(newFolder()), await openHome(newFolder(), { embedded: true })]
+    for (const home of [plain, embedded]) {
+      expect(modeOf(join(home.folder, 'keys', 'page.key'))).toBe('600')
+      expect(await home.readConfig()).toContain(home.pagePublicKey)
+      expect((await openHome(home.folder)).pagePublicKey).toBe(home.pagePublicKey)
+    }
+    const channelsOf = async (home: Home): Promise<unknown> => loadAuthority({ configText: await home.readConfig(), env: {}, deployment: 'd' }).channels
+    expect(await channelsOf(plain)).toEqual([])
+    expect(await channelsOf(embedded)).toEqual([{ name: 'page', public_key: embedded.pagePublicKey, roles: ['approver'], active: true }])
+    const text = await plain.readConfig()
+    const turnedOn = text.replace('#channels:', 'channels:').replace('#  page:', '  page:')
+    expect(loadAuthority({ configText: turnedOn, env: {}, deployment: 'd' }).channels).toMatchObject([{ public_key: plain.pagePublicKey }])
+  })
+
+  it('[page.key] lost, it is made anew only while no configuration names it', async () => {
+    const [plain, embedded] = [await openHome(newFolder()), await openHome(newFolder(), { embedded: true })]
+    for (const { folder } of [plain, embedded]) rmSync(join(folder, 'keys', 'page.key'))
+    expect((await openHome(plain.folder)).pagePublicKey).not.toBe(plain.pagePublicKey)
+    await expect(openHome(embedded.folder)).rejects.toMatchObject({ code: 'bad_config', message: expect.stringContaining('page.key is missing') as string })
+  })
+
   it('processes that start at once end with one set of keys', async () => {
     for (let round = 0; round < 5; round++) {
       const folder = newFolder()

@@ -23,7 +23,7 @@ interface Asked extends Partial<PolicyRequest> {
   readonly who?: Partial<Principal>
 }
 function verdict({ rules = [], more = [], facts = {}, who = {}, ...request }: Asked = {}): Verdict {
-  const asked: PolicyRequest = { function_id: 'shop::note', entry: entry(facts), arguments: {}, mode: 'agent', earlier: null, ...request }
+  const asked: PolicyRequest = { function_id: 'shop::note', entry: entry(facts), arguments: {}, mode: 'agent', profile: 'server', earlier: null, ...request }
   return evaluate(asked, { ...principal, ...who }, [layer(rules), ...more])
 }
 const effectOf = (asked: Asked): Effect => verdict(asked).effect
@@ -32,7 +32,7 @@ const decisive = (asked: Asked): string[] =>
 
 describe('what holds', () => {
   it('a write that no rule of the deployment speaks of waits for a person; a read does not', () => {
-    expect(verdict()).toMatchObject({ effect: 'hold', approver_roles: ['approver'], ttl_ms: 1_000, assurance: 'human-verified' })
+    expect(verdict()).toMatchObject({ effect: 'hold', approver_roles: ['approver'], ttl_ms: 1_000, assurance: 'channel-asserted' })
     expect(decisive({})).toEqual(['registry/side_effects:write'])
     expect(effectOf({ facts: { side_effects: 'read' } })).toBe('allow')
     expect(effectOf({ facts: { side_effects: 'none' } })).toBe('allow')
@@ -54,6 +54,15 @@ describe('what holds', () => {
     expect(effectOf({ rules: [rule('allow')], earlier: 'interrupted' })).toBe('hold')
     expect(decisive({ rules: [rule('allow')], earlier: 'interrupted' })).toEqual(['turn/unknown_outcome'])
   })
+})
+
+it('[page.assurance] a hold says how sure an answer must be: a passphrase for high risk on a server, else what a channel asserts', () => {
+  const asked = (profile: PolicyRequest['profile'], risk: FunctionEntry['risk']): unknown => {
+    const held = verdict({ profile, facts: { risk } })
+    return held.effect === 'hold' ? held.assurance : held.effect
+  }
+  expect((['low', 'medium', 'high'] as const).map((risk) => asked('server', risk))).toEqual(['channel-asserted', 'channel-asserted', 'human-verified'])
+  expect((['low', 'medium', 'high'] as const).map((risk) => asked('personal', risk))).toEqual(Array(3).fill('channel-asserted'))
 })
 
 describe('what denies', () => {
