@@ -4,6 +4,7 @@
  */
 import type { Approver } from './approvals/decide'
 import type { Principal } from './identity/principal'
+import type { Token } from './identity/tokens'
 import type { FunctionEntry, PolicyLayer, Rule } from './policy/policy'
 import type { Globs } from './policy/glob'
 import type { ThinkingLevel } from './turn/turn'
@@ -38,6 +39,8 @@ export interface Authority {
   readonly agents: ReadonlyMap<string, Agent>
   readonly grants: ReadonlyMap<string, Grant>
   readonly approvers: readonly Approver[]
+  /** Who may ask over HTTP, by the hash of what they hold. */
+  readonly tokens: readonly Token[]
   readonly four_eyes: boolean
   /** Which principal speaks on the command line and on stdio. */
   readonly local_principal: string

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import type { Agent, Authority, Grant } from './authority'
+import { tokenOfSettings, tokenProblems } from './config-tokens'
 import { configSchema, plainAgent, type Config, type FunctionSettings, type GlobSettings, type RuleSettings } from './config-schema'
 import { problemsOf } from './config-issues'
 import { configName, readConfigDocument, type Problem } from './config-yaml'
@@ -14,6 +15,7 @@ import type { Globs } from './policy/glob'
 import type { ArgumentTest, FunctionEntry, Rule } from './policy/policy'
 
 export { addApproverToConfig, defaultConfigText } from './config-text'
+export { addTokenToConfig, removeTokenFromConfig } from './config-tokens'
 export { configName, maxConfigBytes } from './config-yaml'
 
 /** The agent that is there when none is named. */
@@ -78,6 +80,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
     agents: new Map(Object.entries({ [defaultAgent]: plainAgent(), ...config.agents }).map(([id, settings]) => [id, agentOf(id, settings)])),
     grants: new Map(Object.entries(config.principals).map(([id, settings]) => [id, grantOf(id, settings)])),
     approvers: freeze(config.approvers),
+    tokens: freeze(config.tokens.map(tokenOfSettings)),
     four_eyes: config.four_eyes ?? config.profile === 'server',
     local_principal: config.local_principal,
     models: freeze({
@@ -183,6 +186,7 @@ function crossProblems(config: Config, overlay: readonly FunctionEntry[]): Probl
       if (first < index) say(['approvers', index, key], 'is already that of another approver. Each needs its own.')
     })
   }
+  problems.push(...tokenProblems(config))
   const ids = new Set([...Object.keys(config.functions), ...overlay.map((entry) => entry.id)])
   for (const [id, settings] of Object.entries(config.functions)) {
     if (settings.http.method === 'GET' && settings.side_effects === 'write') {

@@ -11,6 +11,7 @@ import { startHttp } from '../http'
 import { packageVersion, tilde } from '../invocation'
 import { modelText } from '../models'
 import { columns, print, visible } from '../screen'
+import { v1Routes } from '../v1-routes'
 import { workerIsKnown } from '../waiting'
 import { turnsText } from './status'
 
@@ -42,6 +43,7 @@ export async function serveCommand(context: CommandContext, options: ServeOption
     const http = await startHttp(
       options.port ?? null,
       healthRoutes(async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns })),
+      v1Routes({ harness, log: context.log }),
     )
     const caller = harness.localCaller('serve')
     print(...(await screen(harness, caller, context, { base: http.base, sample: options.sample === true })))
@@ -106,6 +108,7 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
           ? `${command('approvals list')}, then approve or reject with an approver's passphrase`
           : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
       ],
+      ['HTTP', `${base}/v1 (${harness.authority().tokens.length === 0 ? `nobody has a token yet; make one with ${command('tokens add n8n')}` : tokensText(harness)})`],
       ['Health', `${base}/healthz`],
     ]),
     '',
@@ -113,6 +116,11 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
     ...columns(nextSteps({ canDecide, model: model.found, sample, any: functions.length > 0 }).map(([name, words]) => [`  ${name}`, command(words)])),
     '',
   ]
+}
+
+function tokensText(harness: OpenHarness): string {
+  const names = harness.authority().tokens.map((token) => token.name)
+  return `tokens: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ` and ${String(names.length - 6)} more` : ''}`
 }
 
 function nextSteps(have: { canDecide: boolean; model: boolean; sample: boolean; any: boolean }): [name: string, words: string][] {
