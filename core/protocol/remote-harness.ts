@@ -61,8 +61,7 @@ const surelyUnsent = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/
 
 /** The code of what the network said, which names neither path nor secret. */
 function why(error: unknown): string {
-  const cause: unknown = error instanceof Error ? (error.cause ?? error) : null
-  const code: unknown = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined
+  const code: unknown = isRecord(error) ? (isRecord(error['cause']) ? error['cause']['code'] : error['code']) : undefined
   return typeof code === 'string' && /^[A-Z_]{2,40}$/.test(code) ? ` (${code})` : ''
 }
 
