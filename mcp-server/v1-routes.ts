@@ -4,7 +4,7 @@
  * of our own errors is told in the log alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Context, Hono } from 'hono'
+import type { Context, Hono, MiddlewareHandler } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
 import { errorCodes, HarnessError, isHarnessError, operations, parseStrictJson, toHarnessError, type Caller, type Log, type OpenHarness, type OperationName } from '../core/index'
 import { loopbackOnly, type Mount } from './http'
@@ -31,8 +31,6 @@ export function v1Routes({ harness, log }: V1Parts): Mount {
   const failures = failureCount()
 
   const authenticated = (answer: (context: Context, caller: Caller) => Answer) => async (context: Context): Promise<Response> => {
-    context.header('Cache-Control', 'no-store')
-    context.header('X-Content-Type-Options', 'nosniff')
     try {
       // programs send none; browsers do with every request that could do something
       if (context.req.header('origin') !== undefined) throw new HarnessError('forbidden', 'This interface is for programs, not for pages in a browser.')
@@ -74,8 +72,7 @@ export function v1Routes({ harness, log }: V1Parts): Mount {
   }
 
   return (app: Hono) => {
-    app.use('/v1', loopbackOnly)
-    app.use('/v1/*', loopbackOnly)
+    app.use('/v1/*', neverKept, loopbackOnly)
     app.get('/v1', authenticated((context, { principal }) => {
       return context.json({ operations: Object.entries(operations).map(([name, { description, scope }]) => ({ name, description, scope, allowed: principal.scopes.includes(scope) })) })
     }))
@@ -84,6 +81,12 @@ export function v1Routes({ harness, log }: V1Parts): Mount {
       throw new HarnessError('not_found', 'There is nothing here. GET /v1 names the operations there are.')
     }))
   }
+}
+
+const neverKept: MiddlewareHandler = async (context, next) => {
+  context.header('Cache-Control', 'no-store')
+  context.header('X-Content-Type-Options', 'nosniff')
+  return next()
 }
 
 function isOperation(name: string): name is OperationName {
