@@ -56,7 +56,7 @@ export function v1Routes({ harness, log }: V1Parts): Mount {
     if (fault === 'us' || !isHarnessError(thrown)) log.error({ path: context.req.path.slice(0, 100), err: thrown }, 'request failed unexpectedly')
     else log.debug({ path: context.req.path.slice(0, 100), code: error.code }, 'request refused')
     if (http === 401) context.header('WWW-Authenticate', 'Bearer realm="agent-harness"')
-    if (http === 429) context.header('Retry-After', '1')
+    if (error.code === 'limit_reached') context.header('Retry-After', '1')
     const status = (thrown instanceof Unsupported ? thrown.status : http) as ContentfulStatusCode
     return context.json({ error: { code: error.code, message: error.message, retry: error.retry, data: error.data } }, status)
   }

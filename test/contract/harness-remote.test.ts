@@ -3,13 +3,17 @@
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { removeTokenFromConfig } from '../../core/config'
 import { HarnessError, isHarnessError } from '../../core/errors'
 import type { Caller } from '../../core/identity/principal'
+import { tokenHash } from '../../core/identity/tokens'
 import { operations, type OperationName } from '../../core/protocol/operations'
 import { postTo, remoteHarness, type Post } from '../../core/protocol/remote-harness'
+import { attack } from '../support/attacker'
 import { openDoor, tokenLine, tokenNamed } from '../support/http-door'
 import { closePlaces, openPlace, type Place } from '../support/place'
 import { harnessSuite, readerScopes, suiteConfig } from './harness-suite'
+import { until } from './until'
 
 const tokens = `
 tokens:
@@ -40,8 +44,8 @@ it('[remote.same] refuses in the very words of the harness in the process', asyn
   const bad: readonly (readonly [OperationName, unknown])[] = [
     ['send', {}], ['send', { message: 'x', agent: 'nobody' }], ['send', { message: 'x', session_id: 's_none' }], ['trigger', { call: {} }],
     ['stop', { session_id: 's_none' }], ['get_approval', { approval_id: 'a_none\u202e' }], ['status', {}], ['send', { message: 'x'.repeat(1_100_000) }],
-    ['list_functions', { deep: Array.from({ length: 120 }).reduce((inner) => [inner], 1 as unknown) }],
-    ['list_functions', { deep: Array.from({ length: 200 }).reduce((inner) => [inner], 1 as unknown) }],
+    ['list_functions', { deep: Array.from({ length: 120 }).reduce<unknown>((inner) => [inner], 1) }],
+    ['list_functions', { deep: Array.from({ length: 200 }).reduce<unknown>((inner) => [inner], 1) }],
   ]
   type Method = (input: unknown, caller: Caller) => Promise<unknown>
   for (const [name, input] of bad) {
@@ -78,7 +82,7 @@ it.each([
   [answering(409, { error: { code: 'conflict', message: 'No.', retry: false, data: { a: 1 } } }), 'conflict', /^No\.$/],
   [answering(418, { error: { code: 'teapot', message: 'I am one.' } }), 'invariant_broken', /^send: .*does not know \(teapot\): I am one\.$/],
   [answering(400, { error: { code: 'constructor', message: 'x' } }), 'invariant_broken', /does not know \(constructor\)/],
-  [(() => Promise.reject(new Error('secret detail'))) as Post, 'harness_unreachable', /^send: no harness answers\. It may/],
+  [(() => Promise.reject(new Error('secret detail'))), 'harness_unreachable', /^send: no harness answers\. It may/],
 ])('[remote.checked] an answer that is none becomes an error that names the operation (%#)', async (post, code, says) => {
   const error = await problem(remoteHarness(post).send({ message: 'Hello?' }, nobody))
   expect([error.code, error.message]).toEqual([code, expect.stringMatching(says)])
@@ -103,6 +107,55 @@ it('[http.narrowed] a token has those scopes of its principal that it names, and
     const method = door.remote('all')[name as OperationName] as (input: unknown, caller: Caller) => Promise<unknown>
     expect(await method({}, nobody).catch((error: unknown) => error)).toMatchObject({ code: 'forbidden' })
   }
+  await door.close()
+})
+
+it('[attacker.token-row] a token row put into the database opens nothing, whatever it says', async () => {
+  const place = await openPlace({ config })
+  const door = await openDoor(place)
+  const forged = tokenNamed('forged')
+  attack(place, (db) => {
+    db.run('CREATE TABLE tokens (token_id, name, principal, sha256, hash, scopes, expires_at, seal)')
+    db.insert('tokens', { token_id: 'k1', name: 'forged', principal: 'local', sha256: tokenHash(forged), hash: tokenHash(forged), scopes: '["admin"]', expires_at: 9e15, seal: 'f'.repeat(64) })
+  })
+  expect(await place.harness.tokenCaller(forged)).toBeNull()
+  expect(await problem(door.remote('forged').verify_audit({}, nobody))).toMatchObject({ code: 'unauthenticated' })
+  expect((await door.remote('local').get_user_context({}, nobody)).id).toBe('local')
+  await door.close()
+})
+
+it('[http.removed-token] one who asks while the file is read anew waits for what it says', async () => {
+  const place = await openPlace({ config })
+  const door = await openDoor(place)
+  expect((await door.remote('second').get_user_context({}, nobody)).id).toBe('second')
+  const before = await place.home.readConfig()
+  await place.home.replaceConfig(before, removeTokenFromConfig(before, 'second'))
+  const crowd = await Promise.all(Array.from({ length: 8 }, () => place.harness.tokenCaller(tokenNamed('second'))))
+  expect(crowd).toEqual(crowd.map(() => null))
+  // a file that is broken gives nobody anything: what counted last counts on
+  await place.home.replaceConfig(await place.home.readConfig(), 'tokens: [')
+  expect(await place.harness.tokenCaller(tokenNamed('second'))).toBeNull()
+  expect(await place.harness.tokenCaller(tokenNamed('local'))).not.toBeNull()
+  await door.close()
+})
+
+it('[http.gone-client] the harness hears at once that nobody waits any longer', async () => {
+  const place = await openPlace({ config, script: [{ text: 'Late.', delay_ms: 30_000 }] })
+  const signals: AbortSignal[] = []
+  const status: Place['harness']['status'] = (input, caller, signal) => {
+    if (signal !== undefined) signals.push(signal)
+    return place.harness.status(input, caller, signal)
+  }
+  const door = await openDoor({ harness: { ...place.harness, status } })
+  const { turn_id } = await door.remote('local').send({ message: 'Work.' }, nobody)
+  const giveUp = new AbortController()
+  const waiting = problem(door.remote('local').status({ turn_id, wait_seconds: 45 }, nobody, giveUp.signal))
+  await until(() => signals.length === 1)
+  expect(signals[0]!.aborted).toBe(false)
+  giveUp.abort()
+  expect((await waiting).message).toContain('What was started there goes on.')
+  await until(() => signals[0]!.aborted, 2)
+  expect(await door.remote('local').status({ turn_id }, nobody)).toMatchObject({ state: 'working' })
   await door.close()
 })
 

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto'
 import { silentLog } from '../../core/log'
 import { postTo, remoteHarness, tokenHash, tokenOf, type Harness } from '../../core/index'
 import { startHttp } from '../../mcp-server/http'
-import { v1Routes } from '../../mcp-server/v1-routes'
-import type { Place } from './place'
+import { v1Routes, type V1Parts } from '../../mcp-server/v1-routes'
 
 /** The token of a name: the same in each run. */
 export function tokenNamed(name: string): string {
@@ -23,7 +22,7 @@ export interface Door {
   close(): Promise<void>
 }
 
-export async function openDoor(place: Pick<Place, 'harness'>): Promise<Door> {
+export async function openDoor(place: { readonly harness: V1Parts['harness'] }): Promise<Door> {
   const server = await startHttp(0, v1Routes({ harness: place.harness, log: silentLog }))
   return { base: server.base, remote: (name) => remoteHarness(postTo(server.base, tokenNamed(name)), { address: server.base }), close: () => server.close() }
 }
