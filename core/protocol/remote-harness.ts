@@ -80,7 +80,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** More than any answer should be; what is larger is refused rather than read into memory. */
+/** More than any answer should be. */
 const answerLimits = { bytes: 32 * 1024 * 1024, depth: 256 }
 
 /** Posts over Node's own fetch. Follows no redirect, since the token is for this address alone. */
