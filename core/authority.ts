@@ -4,6 +4,7 @@
  */
 import type { ApprovalChannel, Approver } from './approvals/decide'
 import type { Principal } from './identity/principal'
+import type { Token } from './identity/tokens'
 import type { FunctionEntry, PolicyLayer, Profile, Rule } from './policy/policy'
 import type { Globs } from './policy/glob'
 import type { ThinkingLevel } from './turn/turn'
@@ -40,6 +41,8 @@ export interface Authority {
   readonly approvers: readonly Approver[]
   /** Where a person may answer by name, on the word of the channel. */
   readonly channels: readonly ApprovalChannel[]
+  /** Who may ask over HTTP, by the hash of what they hold. */
+  readonly tokens: readonly Token[]
   readonly four_eyes: boolean
   /** Which principal speaks on the command line and on stdio. */
   readonly local_principal: string

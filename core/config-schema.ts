@@ -167,6 +167,27 @@ function isEd25519(text: string): boolean {
   }
 }
 
+/** From the beginning of a day in UTC, or from a moment. */
+const moment = z.string().refine((text) => isoDate.safeParse(text).success, { error: 'must be a date like 2027-01-31 or a time like 2027-01-31T18:00:00Z' }).transform((text) => Date.parse(text))
+const isoDate = z.union([z.iso.date(), z.iso.datetime({ offset: true })])
+
+const callbackBase = z
+  .string()
+  .max(500, { error: 'is longer than 500 characters' })
+  .refine((text) => isPlainUrl(text) && !text.includes('?'), { error: 'must be a whole http:// or https:// address without user name, password, ?, # or ${…}' })
+  // with a slash at its end, so that a base never also begins an address of somebody else
+  .transform((text) => new URL(text).href.replace(/\/?$/, '/'))
+
+/** A token of the HTTP interface: its hash, never itself. */
+export const tokenSettings = z.strictObject({
+  name,
+  principal: name,
+  sha256: z.string().regex(/^[0-9a-f]{64}$/, { error: 'must be the SHA-256 of the token: 64 of 0-9 and a-f, as agent-harness tokens add writes it' }),
+  scopes: z.array(z.enum(scopes)).min(1, { error: 'must name at least one scope; leave it out for all of the principal' }).optional(),
+  callbacks: z.array(callbackBase).default([]),
+  expires: moment.optional(),
+})
+
 const ollamaSettings = z.strictObject({
   url: z.string().refine(isOllamaUrl, { error: 'must be host, host:port or an http(s) address without a password' }).nullable().default(null),
   num_ctx: count(512, 4_194_304).default(16_384),
@@ -182,7 +203,7 @@ function isOllamaUrl(text: string): boolean {
   }
 }
 
-const localPrincipal = { local: { name: 'Local user', roles: ['owner', 'operator'], scopes: [...scopes] } }
+export const localPrincipal = { local: { name: 'Local user', roles: ['owner', 'operator'], scopes: [...scopes] } }
 
 /** The whole file. An empty one is valid. */
 export const configSchema = z.strictObject({
@@ -193,6 +214,7 @@ export const configSchema = z.strictObject({
   principals: section(z.record(name, principalSettings), localPrincipal),
   approvers: section(z.array(approverSettings), []),
   channels: section(z.strictObject({ page: channelSettings.optional() }), {}),
+  tokens: section(z.array(tokenSettings), []),
   policy: section(z.strictObject({ functions: globs.default({ deny: [] }), rules: z.array(rule).default([]) }), {}),
   functions: section(z.record(functionId, functionSettings), {}),
   agents: section(z.record(name, agentSettings), {}),

@@ -86,8 +86,14 @@ const tail = `
 
 # Who may ask, and as whom the command line and stdio speak.
 #principals:
-#  local: { name: Local user, roles: [owner, operator], scopes: ['turns:write', 'turns:read', 'identity:read', awaits, 'approvals:decide', admin] }
+#  local:
+#    name: Local user
+#    roles: [owner, operator]
+#    scopes: ['turns:write', 'turns:read', 'identity:read', awaits, 'approvals:decide', 'functions:register', admin]
 #local_principal: local
+
+# Who may ask over HTTP. agent-harness tokens add NAME makes a token, shows it once and writes its entry here.
+#tokens: []
 
 # default null: the first model by name that is local and can call functions. url null: OLLAMA_HOST, else http://127.0.0.1:11434.
 #models:

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import type { Agent, Authority, Grant } from './authority'
+import { tokenOfSettings, tokenProblems } from './config-tokens'
 import { configSchema, plainAgent, type Config, type FunctionSettings, type GlobSettings, type RuleSettings } from './config-schema'
 import { problemsOf } from './config-issues'
 import { configName, readConfigDocument, type Problem } from './config-yaml'
@@ -14,6 +15,7 @@ import type { Globs } from './policy/glob'
 import type { ArgumentTest, FunctionEntry, Rule } from './policy/policy'
 
 export { addApproverToConfig, defaultConfigText } from './config-text'
+export { addTokenToConfig, removeTokenFromConfig } from './config-tokens'
 export { configName, maxConfigBytes } from './config-yaml'
 
 /** The agent that is there when none is named. */
@@ -79,6 +81,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
     grants: new Map(Object.entries(config.principals).map(([id, settings]) => [id, grantOf(id, settings)])),
     approvers: freeze(config.approvers),
     channels: freeze(config.channels.page === undefined ? [] : [{ name: 'page', ...config.channels.page }]),
+    tokens: freeze(config.tokens.map(tokenOfSettings)),
     four_eyes: config.four_eyes ?? config.profile === 'server',
     local_principal: config.local_principal,
     models: freeze({
@@ -188,6 +191,7 @@ function crossProblems(config: Config, overlay: readonly FunctionEntry[]): Probl
   if (config.approvers.some((approver) => approver.public_key === config.channels.page?.public_key)) {
     say(['channels', 'page', 'public_key'], 'is already that of an approver. The page has a key of its own.')
   }
+  problems.push(...tokenProblems(config))
   const ids = new Set([...Object.keys(config.functions), ...overlay.map((entry) => entry.id)])
   for (const [id, settings] of Object.entries(config.functions)) {
     if (settings.http.method === 'GET' && settings.side_effects === 'write') {

@@ -28,6 +28,8 @@ export const errorCodes = {
   limit_reached: { fault: 'caller', retry: true, http: 429 },
   model_unavailable: { fault: 'world', retry: true, http: 503 },
   store_unavailable: { fault: 'world', retry: true, http: 503 },
+  /** Only of a client: no harness answered at the address it was given. */
+  harness_unreachable: { fault: 'world', retry: true, http: 503 },
   bad_config: { fault: 'operator', retry: false, http: 500 },
   schema_too_new: { fault: 'operator', retry: false, http: 500 },
   wrong_runtime: { fault: 'operator', retry: false, http: 500 },

@@ -21,6 +21,7 @@ import { linkKey } from './harness-views'
 import type { Home } from './home'
 import { isProvablyDead, thisProcess } from './host-process'
 import type { Caller, Scope } from './identity/principal'
+import { callerOfToken, findToken } from './identity/tokens'
 import { randomIds } from './ids'
 import type { Log } from './log'
 import type { Model } from './model/model'
@@ -60,6 +61,8 @@ export interface OpenHarness extends Harness {
   authority(): Authority
   /** The caller of this machine: the configured `local_principal` by the given door. `narrowTo` keeps only these of its scopes. */
   localCaller(sourceId: string, narrowTo?: readonly Scope[]): Caller
+  /** Who holds this token, by the configuration as it is now; null when it is none, was removed or has expired. */
+  tokenCaller(token: string): Promise<Caller | null>
   overview(): Promise<Overview>
   /** Unlocks an approver's key. Counts wrong tries: see core/unlock.ts. */
   unlock(approver: string, passphrase: string): Promise<KeyObject>
@@ -128,6 +131,13 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     model: engine.model,
     authority: () => authority.current(),
     localCaller: (sourceId, narrowTo) => localCaller(authority.current(), sourceId, narrowTo),
+    tokenCaller: async (token) => {
+      await authority.refresh()
+      const { tokens, grants } = authority.current()
+      const found = findToken(tokens, token, clock.now())
+      const grant = found === null ? undefined : grants.get(found.principal)
+      return found === null || grant === undefined ? null : callerOfToken(found, grant.principal)
+    },
     overview: () => overview(store, () => workerText(worker, store, clock)),
     unlock,
     linkKey: (approvalId) => linkKey(home.sealKey, approvalId),
@@ -183,24 +193,31 @@ async function watchedAuthority(options: OpenOptions): Promise<WatchedAuthority>
   }
   let seen = stamp()
   let authority = await read()
+  let reading: Promise<void> | null = null
   let listener: (fingerprint: string) => Promise<void> = () => Promise.resolve()
   return {
     current: () => authority,
     onLoaded: (given) => { listener = given },
     async refresh() {
-      try {
-        const now = stamp()
-        if (now === seen) return
-        seen = now
-        const loaded = await read()
-        if (loaded.fingerprint === authority.fingerprint) return
-        authority = loaded
-        await listener(loaded.fingerprint)
-        log.info({ fingerprint: loaded.fingerprint }, `${configName} was loaded anew`)
-      } catch (error) {
-        log.error({ error: toHarnessError(error).message }, `${configName} changed and cannot be used; the last good one stays in force`)
-      }
+      // one who comes while the file is being read waits for it: what was taken away there must not pass once more
+      reading ??= readWhatChanged().finally(() => { reading = null })
+      await reading
     },
+  }
+
+  async function readWhatChanged(): Promise<void> {
+    try {
+      const now = stamp()
+      if (now === seen) return
+      seen = now
+      const loaded = await read()
+      if (loaded.fingerprint === authority.fingerprint) return
+      authority = loaded
+      await listener(loaded.fingerprint)
+      log.info({ fingerprint: loaded.fingerprint }, `${configName} was loaded anew`)
+    } catch (error) {
+      log.error({ error: toHarnessError(error).message }, `${configName} changed and cannot be used; the last good one stays in force`)
+    }
   }
 }
 

@@ -62,7 +62,7 @@ function makeProgram(): Command {
     .command('serve')
     .description('run turns until stopped')
     .option('--sample', 'with a small shop to try things on')
-    .option('--port <number>', 'port of the approval page and of /healthz, on loopback', wholeNumber)
+    .option('--port <number>', 'port on loopback, for the approval page, /v1 and /healthz', wholeNumber)
     .option('--demo', 'show the main job by itself, with a throw-away home, and end')
     .addOption(new Option('--decide <decision>', 'what the demo decides').choices(['approve', 'reject']))
     .option('--function-url <url>', 'where the demo sends its refund')
@@ -86,6 +86,7 @@ function makeProgram(): Command {
     .option('--approver <name>', 'name of the approver (default: yours on this system)')
     .action(run<{ approver?: string }>(async (context, options) => (await import('./commands/init.js')).initCommand(context, options)))
   addApprovals(program)
+  addTokens(program)
   program
     .command('status')
     .description('how this home is, or how one turn is')
@@ -173,6 +174,31 @@ function addApprovals(program: Command): void {
         ),
       )
   }
+}
+
+function addTokens(program: Command): void {
+  const load = () => import('./commands/tokens.js')
+  const tokens = program.command('tokens').description('programs that may ask over HTTP')
+  tokens
+    .command('list', { isDefault: true })
+    .description('what there is')
+    .action(run(async (context) => (await load()).listTokensCommand(context)))
+  tokens
+    .command('add')
+    .description('make a token and show it once')
+    .argument('<name>')
+    .option('--principal <id>', 'whom it speaks for (default: n8n, made when it is not there)')
+    .option('--callback <url...>', 'where its holder may be called back (default for n8n: n8n on this machine)')
+    .option('--scopes <scopes>', "only these of the principal's scopes, with commas between", (text: string) => text.split(',').map((word) => word.trim()))
+    .option('--expires <date>', 'until when it counts, like 2027-01-31')
+    .action(
+      run<import('./commands/tokens').AddTokenOptions>(async (context, options, [name = '']) => (await load()).addTokenCommand(context, name, options)),
+    )
+  tokens
+    .command('remove')
+    .description('let a token count no more, from the next request on')
+    .argument('<name>')
+    .action(run(async (context, _options, [name = '']) => (await load()).removeTokenCommand(context, name)))
 }
 
 /** Subcommands do not take over how errors of the command line are handled; so it is said for each. */

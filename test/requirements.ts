@@ -386,6 +386,25 @@ const groups: readonly Group[] = [
       ['ollama.local-or-cloud', 'A model is local only if configuration, its address and its server all say so.'],
     ],
   },
+  {
+    source: 'the same in n8n, tokens and HTTP',
+    promises: [
+      ['http.token-only', 'Without a token in force every request under /v1 is answered 401, whatever it asks for, and told nothing else.'],
+      ['http.removed-token', 'A removed or expired token counts no more from the next request on, without a restart.'],
+      ['http.narrowed', 'A token has only those scopes of its principal that it names, and never more than the principal.'],
+      ['http.no-browser', 'A request with an Origin, or under a name that is not loopback, gets nothing.'],
+      ['http.bounded', 'What is too large, no JSON or of another kind is refused with its own status, without a stack or a path.'],
+      ['http.gone-client', 'A client that goes away, or is killed, ends its waiting and nothing else.'],
+      ['http.decisions-by-scope', 'Over HTTP only a token with the scope reaches an operation that decides, and none of them is a tool.'],
+      ['tokens.hash-only', 'A token is shown once; configuration, database and log never hold it.'],
+      ['tokens.edit-keeps', 'Adding and removing a token keeps the comments and the rest of harness.yaml.'],
+      ['tokens.strict', 'A token with an unknown principal, a name or hash of another one, or a bad address is refused with its line.'],
+      ['remote.same', 'A harness behind HTTP answers and refuses as the one in the process does.'],
+      ['remote.every-operation', 'The suite of the Harness meets every operation of the table, in the process and behind HTTP.'],
+      ['remote.unreachable', 'Where no harness answers the error names the address.'],
+      ['remote.checked', 'An answer that is not one of its operation becomes an error that names the operation.'],
+    ],
+  },
 ]
 
 export const requirements: readonly Requirement[] = groups.flatMap(({ source, promises }) =>

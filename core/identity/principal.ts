@@ -1,7 +1,7 @@
 /* Who is asking. A principal comes from configuration and from an edge that authenticated it, never from an argument or a row. */
 
 /** What an operation needs. A channel may narrow a principal's scopes, never widen them. */
-export const scopes = ['turns:write', 'turns:read', 'identity:read', 'awaits', 'approvals:decide', 'admin'] as const
+export const scopes = ['turns:write', 'turns:read', 'identity:read', 'awaits', 'approvals:decide', 'functions:register', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
 export type PrincipalType = 'user' | 'system' | 'agent'

@@ -249,14 +249,14 @@ export const operations = {
       }),
     }),
     output: z.object({ id: z.string(), risk, usually: z.enum(['runs', 'waits_for_a_person']) }),
-    scope: 'admin',
+    scope: 'functions:register',
     mcp: null,
   }),
   unregister_function: operation({
     description: 'Take a workflow function back: its calls are denied from now on.',
     input: z.strictObject({ id: z.string().min(1).max(128), workflow_id: z.string().min(1).max(128) }),
     output: z.object({ removed: z.boolean() }),
-    scope: 'admin',
+    scope: 'functions:register',
     mcp: null,
   }),
   verify_audit: operation({

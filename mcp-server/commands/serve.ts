@@ -13,6 +13,7 @@ import { packageVersion, tilde } from '../invocation'
 import { modelText } from '../models'
 import { columns, print, visible } from '../screen'
 import { forgetAddress, pageAddress, rememberAddress } from '../serve-address'
+import { v1Routes } from '../v1-routes'
 import { workerIsKnown } from '../waiting'
 import { turnsText } from './status'
 
@@ -45,6 +46,7 @@ export async function serveCommand(context: CommandContext, options: ServeOption
       options.port ?? null,
       healthRoutes(async () => ({ worker: harness.workerState(), turns: (await harness.overview()).turns })),
       approvalRoutes({ harness, caller: () => harness.localCaller('approval_page'), log: context.log }),
+      v1Routes({ harness, log: context.log }),
     )
     rememberAddress(harness.home.folder, http.base)
     const caller = harness.localCaller('serve')
@@ -114,6 +116,7 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
             ? 'on the page of each approval, which is named here when it is held'
             : `nobody can yet: risky calls wait until ${command('init')} has made an approver's key`,
       ],
+      ['HTTP', `${base}/v1 (${harness.authority().tokens.length === 0 ? `nobody has a token yet; make one with ${command('tokens add n8n')}` : tokensText(harness)})`],
       ['Health', `${base}/healthz`],
     ]),
     '',
@@ -121,6 +124,11 @@ async function screen(harness: OpenHarness, caller: Caller, context: CommandCont
     ...columns(nextSteps({ canDecide, model: model.found, sample, any: functions.length > 0 }).map(([name, words]) => [`  ${name}`, command(words)])),
     '',
   ]
+}
+
+function tokensText(harness: OpenHarness): string {
+  const names = harness.authority().tokens.map((token) => token.name)
+  return `tokens: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ` and ${String(names.length - 6)} more` : ''}`
 }
 
 function nextSteps(have: { canDecide: boolean; model: boolean; sample: boolean; any: boolean }): [name: string, words: string][] {

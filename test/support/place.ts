@@ -21,7 +21,7 @@ import type { OutputOf } from '../../core/protocol/operations'
 export const shopConfig = (publicKey: string, extra = ''): string => `
 deployment: d_00000000000000000000000000000000
 principals:
-  local: { roles: [owner], scopes: ["turns:write", "turns:read", "identity:read", "approvals:decide", admin] }
+  local: { roles: [owner], scopes: ["turns:write", "turns:read", "identity:read", "approvals:decide", awaits, "functions:register", admin] }
   second: { roles: [owner] }
   watcher: { roles: [operator] }
 approvers:

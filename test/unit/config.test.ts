@@ -40,7 +40,7 @@ describe('defaults', () => {
     expect(authority.agents.get('assistant')).toMatchObject({ model: null, functions: { allow: ['*'], deny: [] }, max_turns: 16 })
     expect([...authority.grants.keys()]).toEqual(['local'])
     expect(authority.grants.get('local')?.principal).toMatchObject({ type: 'user', roles: ['owner', 'operator'], active: true })
-    expect(authority.grants.get('local')?.principal.scopes).toHaveLength(6)
+    expect(authority.grants.get('local')?.principal.scopes).toHaveLength(7)
   })
 
   it('sections whose settings are all commented out are the defaults', () => {

@@ -82,7 +82,7 @@ it('[operations.no-model-decides] what decides an approval, and what an administ
   for (const [name, operation] of tools) {
     expect(name).not.toMatch(/decide|approve|reject/)
     expect(operation.mcp!.name).not.toMatch(/decide|approve_|reject/)
-    expect(['approvals:decide', 'admin']).not.toContain(operation.scope)
+    expect(['approvals:decide', 'functions:register', 'admin']).not.toContain(operation.scope)
   }
   expect(operations.decide_approval).toMatchObject({ scope: 'approvals:decide', mcp: null })
 })
