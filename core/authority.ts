@@ -6,6 +6,7 @@ import type { Approver } from './approvals/decide'
 import type { Principal } from './identity/principal'
 import type { FunctionEntry, PolicyLayer, Rule } from './policy/policy'
 import type { Globs } from './policy/glob'
+import type { WorkflowRules } from './policy/registration'
 import type { ThinkingLevel } from './turn/turn'
 
 export interface Agent {
@@ -35,6 +36,8 @@ export interface Authority {
   readonly fingerprint: string
   readonly policy: PolicyLayer
   readonly functions: ReadonlyMap<string, FunctionEntry>
+  /** For functions that workflows bring. */
+  readonly workflows: WorkflowRules
   readonly agents: ReadonlyMap<string, Agent>
   readonly grants: ReadonlyMap<string, Grant>
   readonly approvers: readonly Approver[]

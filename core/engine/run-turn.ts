@@ -67,6 +67,7 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
     if (step.kind !== 'park' && step.kind !== 'finish') continue
     try {
       await save()
+      if (step.kind === 'park') await wakeIfBack(turn, step.wake_at, engine)
       return 'settled'
     } catch (error) {
       if (isLost(error)) return lost(turn, pending, run, engine)
@@ -134,7 +135,21 @@ function perform(step: Step, turn: Turn, engine: Engine, signal: AbortSignal): P
 
 export function traitsOf(engine: Engine): (functionId: string) => CallTraits | null {
   const { functions } = engine.authority()
-  return (functionId) => functions.get(functionId) ?? null
+  return (functionId) => {
+    const entry = functions.get(functionId)
+    if (entry === undefined) return null
+    return { side_effects: entry.side_effects, idempotent: entry.idempotent, live_at: engine.registrations.liveAt(entry) }
+  }
+}
+
+/** A function may register, or be taken back, while the turn parks because of it: whoever did that found no parked turn to wake. */
+async function wakeIfBack(turn: Turn, wakeAt: number | null, engine: Engine): Promise<void> {
+  const traits = traitsOf(engine)
+  for (const call of turn.calls.filter(({ status }) => status === 'allowed' || status === 'started')) {
+    const known = traits(call.function_id)
+    const at = known === null ? engine.clock.now() : (known.live_at ?? null)
+    if (at !== null && (wakeAt === null || at < wakeAt)) await engine.store.wakeWaiting(call.function_id, at)
+  }
 }
 
 /** The inbox as it is now, less what is folded in already and only waits to be saved. */

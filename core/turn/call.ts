@@ -71,6 +71,8 @@ export interface Call {
 export interface CallTraits {
   readonly side_effects: 'none' | 'read' | 'write'
   readonly idempotent: boolean
+  /** From when it can be called; null when nobody is there to run it at the moment. Absent: always. */
+  readonly live_at?: number | null
 }
 
 export type { Mode }

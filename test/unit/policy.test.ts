@@ -7,7 +7,7 @@ import type { ArgumentTest, Effect, FunctionEntry, LayerName, PolicyLayer, Polic
 const principal: Principal = { id: 'local', type: 'user', name: 'Local', roles: ['owner'], scopes: [], active: true }
 const entry = (facts: Partial<FunctionEntry> = {}): FunctionEntry => ({
   id: 'shop::note', description: '', schema: { type: 'object' }, risk: 'low', side_effects: 'write', idempotent: false, roles: [],
-  approver_roles: ['approver'], approval_ttl_ms: 1_000, timeout_ms: 1_000, target: { kind: 'http' }, ...facts,
+  approver_roles: ['approver'], approval_ttl_ms: 1_000, timeout_ms: 1_000, unattended: [], target: { kind: 'http' }, ...facts,
 })
 const rule = (effect: Effect, facts: Partial<Rule> = {}): Rule => ({
   id: `${effect}-rule`, functions: ['shop::*'], when: [], effect, reason: `because ${effect}`, ...facts,
