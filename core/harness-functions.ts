@@ -33,6 +33,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
   const { registrations } = engine
   return untilUndisturbed(async () => {
     await engine.refreshAuthority()
+    await registrations.reread()
     const id = fullId(input.id, engine)
     const declared = declaredEntry(input, id, engine)
     checkAddress(input, caller)
@@ -61,6 +62,7 @@ export async function unregisterFunction(input: ParsedOf<'unregister_function'>,
   const { registrations } = engine
   return untilUndisturbed(async () => {
     await engine.refreshAuthority()
+    await registrations.reread()
     const id = fullId(input.id, engine)
     const standing = registrations.row(id)
     if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id) return { removed: false }
@@ -69,7 +71,7 @@ export async function unregisterFunction(input: ParsedOf<'unregister_function'>,
     await engine.store.commit({
       actor: caller.principal.id, at: row.updated_at, session_id: null, changes: [{ type: 'function.unregistered', registration: row, replaces: standing.seal }],
     })
-    await registrations.refresh()
+    await registrations.reread()
     return { removed: true }
   })
 }
@@ -89,10 +91,10 @@ function fullId(given: string, engine: Engine): string {
 
 /** As the workflow declares it, with defaults; what configuration makes of it comes later, so that a stricter one counts at once. */
 function declaredEntry(input: ParsedOf<'register_function'>, id: string, engine: Engine): FunctionEntry {
-  engine.checkSchema(input.schema as FunctionEntry['schema'], `The schema of ${id}`)
+  engine.checkSchema(input.schema, `The schema of ${id}`)
   const { id: workflow_id, version, url } = input.workflow
   return {
-    id, description: input.description, schema: input.schema as FunctionEntry['schema'], risk: input.risk ?? 'medium', side_effects: input.side_effects ?? 'write',
+    id, description: input.description, schema: input.schema, risk: input.risk ?? 'medium', side_effects: input.side_effects ?? 'write',
     idempotent: input.idempotent ?? false, roles: [], approver_roles: ['approver'], approval_ttl_ms: 86_400_000, timeout_ms: input.timeout_ms ?? 300_000,
     unattended: input.unattended ?? [], target: { kind: 'workflow', url, workflow_id, workflow_version: version },
   }

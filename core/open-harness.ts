@@ -170,7 +170,8 @@ function makeEngine(parts: EngineParts): Engine {
     registrations,
     checkSchema: (schema, where) => { checkSchema(schema, where, 'invalid_input') },
     source: (entry) => {
-      const source = sources[String(entry.target['kind'])]
+      const { kind } = entry.target
+      const source = typeof kind === 'string' ? sources[kind] : undefined
       if (source !== undefined) return source
       throw new HarnessError('bad_config', `Function ${entry.id} has a target of a kind this version does not know.`)
     },

@@ -32,6 +32,8 @@ export interface Registrations {
   becameLive(row: RegistrationRow): Promise<void>
   /** A call found nobody there: not live until it registers again. `askedAt`: a registration after that moment stays. */
   lost(functionId: string, askedAt: number): void
+  /** Reads the rows again, for who is about to write one or has just done so. */
+  reread(): Promise<void>
   /** Reads the rows again if they may have changed. Contract: never throws; what cannot be read leaves what was known. */
   refresh(): Promise<void>
   close(): void
@@ -102,8 +104,7 @@ export async function openRegistrations(options: RegistrationsOptions): Promise<
       return known !== undefined && known.seal === sealed.get(id)?.seal ? known.at : null
     },
     async becameLive(row) {
-      isStale = true
-      await refresh()
+      await read()
       const at = clock.now() + settleMs
       live.set(row.id, { seal: row.seal, at })
       await store.wakeWaiting(row.id, at)
@@ -113,6 +114,7 @@ export async function openRegistrations(options: RegistrationsOptions): Promise<
       if (known !== undefined && known.at <= askedAt) live.delete(functionId)
     },
     refresh,
+    reread: read,
     close() {
       stopHints()
       if (timer !== null) clearTimeout(timer)

@@ -2,13 +2,16 @@
  * The loop. Plan, perform, commit, until the turn is over or has to wait. Pure steps fold into the commit before the next effect; an
  * effect happens only when everything before it is on disk.
  */
+import { functionDigest } from '../approvals/approval'
 import { isHarnessError, unreachable } from '../errors'
+import type { FunctionEntry } from '../policy/policy'
 import type { Change } from '../turn/changes'
 import { applyChanges } from '../turn/changes'
-import type { CallTraits } from '../turn/call'
+import type { Call, CallTraits } from '../turn/call'
 import { nextStep, type Step } from '../turn/next-step'
 import type { Turn } from '../turn/turn'
 import type { Engine, StepResult } from './engine'
+import { argumentsOf } from './judge'
 import { callModel } from './steps/call-model'
 import { finish } from './steps/finish'
 import { deliver, foldUrgent, isGenuine } from './steps/inbox'
@@ -138,18 +141,27 @@ export function traitsOf(engine: Engine): (functionId: string) => CallTraits | n
   return (functionId) => {
     const entry = functions.get(functionId)
     if (entry === undefined) return null
-    return { side_effects: entry.side_effects, idempotent: entry.idempotent, live_at: engine.registrations.liveAt(entry) }
+    return {
+      side_effects: entry.side_effects, idempotent: entry.idempotent, live_at: engine.registrations.liveAt(entry),
+      isCurrent: (call) => isCurrent(call, entry),
+    }
   }
 }
 
 /** A function may register, or be taken back, while the turn parks because of it: whoever did that found no parked turn to wake. */
 async function wakeIfBack(turn: Turn, wakeAt: number | null, engine: Engine): Promise<void> {
   const traits = traitsOf(engine)
-  for (const call of turn.calls.filter(({ status }) => status === 'allowed' || status === 'started')) {
+  for (const call of turn.calls.filter(({ status }) => status === 'allowed' || status === 'started' || status === 'held')) {
     const known = traits(call.function_id)
-    const at = known === null ? engine.clock.now() : (known.live_at ?? null)
+    const isOld = known === null || (call.status === 'held' && known.isCurrent?.(call) === false)
+    const at = isOld ? engine.clock.now() : call.status === 'held' ? null : (known.live_at ?? null)
     if (at !== null && (wakeAt === null || at < wakeAt)) await engine.store.wakeWaiting(call.function_id, at)
   }
+}
+
+function isCurrent(call: Call, entry: FunctionEntry): boolean {
+  const args = argumentsOf(call)
+  return args !== null && functionDigest(entry, args) === call.function_digest
 }
 
 /** The inbox as it is now, less what is folded in already and only waits to be saved. */

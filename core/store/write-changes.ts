@@ -47,8 +47,8 @@ function rowsOf(change: Change, at: number): Statement[] {
       ]
     }
     case 'function.registered':
-      return [registrationRow(change)]
     case 'function.unregistered':
+      // those that wait for it, and those about which a person was asked on the old terms
       return [registrationRow(change), wakeWaitingStatement(change.registration.id, at)]
     case 'approver.failed':
       return [
@@ -87,7 +87,7 @@ function registrationRow({ registration, replaces }: Extract<Change, { type: 'fu
 export function wakeWaitingStatement(functionId: string, at: number): Statement {
   return sql(
     `UPDATE turns SET wake_at = ? WHERE status = 'awaiting_functions' AND finished_at IS NULL AND (wake_at IS NULL OR wake_at > ?)
-       AND EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.turn_id AND c.function_id = ? AND c.status IN ('allowed', 'started'))`,
+       AND EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.turn_id AND c.function_id = ? AND c.status IN ('allowed', 'started', 'held'))`,
     [at, at, functionId],
   )
 }

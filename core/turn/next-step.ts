@@ -16,7 +16,7 @@ export type Step =
   | { readonly kind: 'run_write'; readonly call: Call }
   | { readonly kind: 'start_write'; readonly call: Call }
   | { readonly kind: 'run_reads'; readonly calls: readonly Call[] }
-  | { readonly kind: 'answer'; readonly call: Call; readonly as: 'release' | 'reject' | 'expire' }
+  | { readonly kind: 'answer'; readonly call: Call; readonly as: 'release' | 'reject' | 'expire' | 'ask_anew' }
   | { readonly kind: 'park'; readonly park: ParkReason; readonly wake_at: number | null }
   | { readonly kind: 'deliver'; readonly items: readonly InboxItem[] }
   | { readonly kind: 'call_model' }
@@ -47,7 +47,7 @@ export function nextStep(turn: Turn, now: number, traits: TraitsOf): Step {
     if (known?.idempotent === true && isAway(known, now)) return parkUntilThere([started], turn, traits)
     return { kind: 'recover', call: started }
   }
-  const answered = heldCallStep(of('held'), turn, now)
+  const answered = heldCallStep(of('held'), turn, { now, traits })
   if (answered !== null) return answered
   const away = of('allowed').filter((call) => isAway(traits(call.function_id), now))
   const allowed = of('allowed').filter((call) => !away.includes(call))
@@ -106,12 +106,15 @@ function approvalOf(turn: Turn, call: Call): Turn['approvals'][number] | undefin
 }
 
 /** The first held call whose question has an answer, or has run out of time; a held call without a question is expired at once. */
-function heldCallStep(held: readonly Call[], turn: Turn, now: number): Step | null {
+function heldCallStep(held: readonly Call[], turn: Turn, { now, traits }: { readonly now: number; readonly traits: TraitsOf }): Step | null {
   for (const call of held) {
     const approval = approvalOf(turn, call)
     if (approval?.status === 'approved') return { kind: 'answer', call, as: 'release' }
     if (approval?.status === 'rejected') return { kind: 'answer', call, as: 'reject' }
     if (approval === undefined || approval.status !== 'pending' || now >= approval.expires_at) return { kind: 'answer', call, as: 'expire' }
+    const known = traits(call.function_id)
+    // nobody can answer it any more: the function was edited, or is gone
+    if (known === null || known.isCurrent?.(call) === false) return { kind: 'answer', call, as: 'ask_anew' }
   }
   return null
 }
