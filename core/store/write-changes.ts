@@ -49,7 +49,7 @@ function rowsOf(change: Change, at: number): Statement[] {
     case 'function.registered':
     case 'function.unregistered':
       // those that wait for it, and those about which a person was asked on the old terms
-      return [registrationRow(change), wakeWaitingStatement(change.registration.id, at)]
+      return [registrationRow(change), wakeWaitingStatement(change.registration.id, at, ['allowed', 'started', 'held'])]
     case 'approver.failed':
       return [
         sql(
@@ -84,10 +84,10 @@ function registrationRow({ registration, replaces }: Extract<Change, { type: 'fu
 }
 
 /** Parked turns with a call of this function are looked at again at that moment. When they wake is no fact of the record. */
-export function wakeWaitingStatement(functionId: string, at: number): Statement {
+export function wakeWaitingStatement(functionId: string, at: number, statuses: readonly CallStatus[] = ['allowed', 'started']): Statement {
   return sql(
     `UPDATE turns SET wake_at = ? WHERE status = 'awaiting_functions' AND finished_at IS NULL AND (wake_at IS NULL OR wake_at > ?)
-       AND EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.turn_id AND c.function_id = ? AND c.status IN ('allowed', 'started', 'held'))`,
+       AND EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.turn_id AND c.function_id = ? AND c.status IN (${statuses.map((status) => `'${status}'`).join(', ')}))`,
     [at, at, functionId],
   )
 }
