@@ -7,6 +7,7 @@ import type { Principal } from './identity/principal'
 import type { Token } from './identity/tokens'
 import type { FunctionEntry, PolicyLayer, Profile, Rule } from './policy/policy'
 import type { Globs } from './policy/glob'
+import type { WorkflowRules } from './policy/registration'
 import type { ThinkingLevel } from './turn/turn'
 
 export interface Agent {
@@ -36,6 +37,8 @@ export interface Authority {
   readonly fingerprint: string
   readonly policy: PolicyLayer
   readonly functions: ReadonlyMap<string, FunctionEntry>
+  /** For functions that workflows bring. */
+  readonly workflows: WorkflowRules
   readonly agents: ReadonlyMap<string, Agent>
   readonly grants: ReadonlyMap<string, Grant>
   readonly approvers: readonly Approver[]

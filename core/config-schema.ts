@@ -123,6 +123,10 @@ function isPlainUrl(text: string): boolean {
   return (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
 }
 
+function isNamespace(text: string): boolean {
+  return text !== 'harness' && text.length <= 40 && isFunctionId(`${text}::a`) && !text.includes(':')
+}
+
 const agentSettings = z.strictObject({
   description: line.default(''),
   model: z.string().min(1).max(200).nullable().default(null),
@@ -217,6 +221,14 @@ export const configSchema = z.strictObject({
   tokens: section(z.array(tokenSettings), []),
   policy: section(z.strictObject({ functions: globs.default({ deny: [] }), rules: z.array(rule).default([]) }), {}),
   functions: section(z.record(functionId, functionSettings), {}),
+  workflows: section(
+    z.strictObject({
+      namespace: z.string().refine(isNamespace, { error: 'must be of a-z, 0-9 and single _, at most 40 characters, and not harness' }).default('workflow'),
+      risk_floor: z.enum(['low', 'medium', 'high']).default('medium'),
+      own_limits: z.boolean().default(true),
+    }),
+    {},
+  ),
   agents: section(z.record(name, agentSettings), {}),
   models: section(z.strictObject({ default: z.string().min(1).max(200).nullable().default(null), ollama: section(ollamaSettings, {}) }), {}),
   limits: section(

@@ -77,6 +77,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
     fingerprint: digestOf('authority', { config: { ...config, deployment }, overlay }),
     policy: freeze({ layer: 'deployment', functions: deploymentGlobs(config, overlay), rules: rulesOf(config.policy.rules) }),
     functions,
+    workflows: freeze(config.workflows),
     agents: new Map(Object.entries({ [defaultAgent]: plainAgent(), ...config.agents }).map(([id, settings]) => [id, agentOf(id, settings)])),
     grants: new Map(Object.entries(config.principals).map(([id, settings]) => [id, grantOf(id, settings)])),
     approvers: freeze(config.approvers),
@@ -108,7 +109,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
 function entryOf(id: string, settings: FunctionSettings): FunctionEntry {
   const { http, approval_ttl, timeout, schema, ...rest } = settings
   return freeze({
-    id, ...rest, schema: schema as FunctionEntry['schema'], approval_ttl_ms: approval_ttl, timeout_ms: timeout,
+    id, ...rest, schema: schema as FunctionEntry['schema'], approval_ttl_ms: approval_ttl, timeout_ms: timeout, unattended: [],
     target: { kind: 'http', url: http.url, method: http.method, headers: http.headers, signing: referencedName(http.signing?.secret ?? '') },
   })
 }
@@ -117,7 +118,7 @@ function entryOf(id: string, settings: FunctionSettings): FunctionEntry {
 function deploymentGlobs(config: Config, overlay: readonly FunctionEntry[]): Globs {
   const namespaces = new Set(Object.keys(config.functions).map((id) => `${namespaceOf(id)}::*`))
   const { allow, deny } = config.policy.functions
-  return { allow: [...(allow ?? [...namespaces, 'workflow::*']), ...overlay.map((entry) => entry.id)], deny }
+  return { allow: [...(allow ?? [...namespaces, `${config.workflows.namespace}::*`]), ...overlay.map((entry) => entry.id)], deny }
 }
 
 /** A layer under the deployment's only narrows: without an allow list it takes what is left. */

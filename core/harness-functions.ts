@@ -1,13 +1,146 @@
-/* to come */
-import { HarnessError } from './errors'
+/*
+ * Workflows as functions: registering and taking back. A workflow says what it offers; configuration says under which namespace, at which
+ * risk, and whether its own limits count. What is stored is sealed, and nobody but an administrator of the harness gets here.
+ */
+import { canonical, seal } from './digest'
+import { evaluate } from './policy/evaluate'
+import type { Engine } from './engine/engine'
+import { layersOf } from './engine/engine'
+import { HarnessError, isHarnessError } from './errors'
 import type { HarnessParts } from './harness-parts'
+import { quoted } from './harness-views'
 import type { Caller } from './identity/principal'
+import { isFunctionId, maxFunctionIdLength } from './policy/glob'
+import type { FunctionEntry } from './policy/policy'
+import { entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
 import type { OutputOf, ParsedOf } from './protocol/operations'
+import { nothingAsked } from './turn/turn'
 
-export async function registerFunction(_input: ParsedOf<'register_function'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'register_function'>> {
-  throw new HarnessError('invariant_broken', 'register_function is not there yet.')
+/** How often it is looked again when somebody else registered the same id in the same moment. */
+const retries = 20
+
+async function untilUndisturbed<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= retries) throw error
+    }
+  }
 }
 
-export async function unregisterFunction(_input: ParsedOf<'unregister_function'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'unregister_function'>> {
-  throw new HarnessError('invariant_broken', 'unregister_function is not there yet.')
+export async function registerFunction(input: ParsedOf<'register_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'register_function'>> {
+  const { registrations } = engine
+  return untilUndisturbed(async () => {
+    await engine.refreshAuthority()
+    await registrations.reread()
+    const id = fullId(input.id, engine)
+    const declared = declaredEntry(input, id, engine)
+    checkAddress(input, caller)
+    checkFree(id, input.workflow, engine)
+    const entry = entryUnder(engine.authority().workflows, declared)
+    if (entry === null) throw new HarnessError('invariant_broken', `Function ${id} is in no namespace of workflows.`)
+    const answer = { id, risk: entry.risk, usually: usuallyOf(entry, caller, engine) }
+
+    const standing = registrations.row(id)
+    const text = canonical(declared)
+    if (standing?.status === 'active' && standing.workflow_id === input.workflow.id && standing.entry === text) {
+      await registrations.becameLive(standing)
+      return answer
+    }
+    const row = sealedRow({ id, workflow_id: input.workflow.id, entry: text, status: 'active', registered_by: caller.principal.id }, standing, engine)
+    await engine.store.commit({
+      actor: caller.principal.id, at: row.updated_at, session_id: null,
+      changes: [{ type: 'function.registered', registration: row, replaces: registrations.standingSeal(id) }],
+    })
+    await registrations.becameLive(row)
+    return answer
+  })
+}
+
+export async function unregisterFunction(input: ParsedOf<'unregister_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unregister_function'>> {
+  const { registrations } = engine
+  return untilUndisturbed(async () => {
+    await engine.refreshAuthority()
+    await registrations.reread()
+    const id = fullId(input.id, engine)
+    const standing = registrations.row(id)
+    if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id) return { removed: false }
+    const { workflow_id, entry } = standing
+    const row = sealedRow({ id, workflow_id, entry, status: 'deactivated', registered_by: caller.principal.id }, standing, engine)
+    await engine.store.commit({
+      actor: caller.principal.id, at: row.updated_at, session_id: null, changes: [{ type: 'function.unregistered', registration: row, replaces: standing.seal }],
+    })
+    await registrations.reread()
+    return { removed: true }
+  })
+}
+
+/** With the configured namespace where none is given; another one is not for workflows. */
+function fullId(given: string, engine: Engine): string {
+  const { namespace } = engine.authority().workflows
+  const id = given.includes('::') ? given : `${namespace}::${given}`
+  if (!isFunctionId(id)) {
+    throw new HarnessError('invalid_input', `${quoted(given)} is no function id: write a name of a-z, 0-9 and single _, at most ${String(maxFunctionIdLength)} characters with its namespace.`)
+  }
+  if (!id.startsWith(`${namespace}::`)) {
+    throw new HarnessError('forbidden', `Functions of workflows are in the namespace ${namespace}:: here, so ${id} is not for a workflow. Leave the namespace out, or set workflows.namespace in harness.yaml.`)
+  }
+  return id
+}
+
+/** As the workflow declares it, with defaults; what configuration makes of it comes later, so that a stricter one counts at once. */
+function declaredEntry(input: ParsedOf<'register_function'>, id: string, engine: Engine): FunctionEntry {
+  engine.checkSchema(input.schema, `The schema of ${id}`)
+  const { id: workflow_id, version, url } = input.workflow
+  return {
+    id, description: input.description, schema: input.schema, risk: input.risk ?? 'medium', side_effects: input.side_effects ?? 'write',
+    idempotent: input.idempotent ?? false, roles: [], approver_roles: ['approver'], approval_ttl_ms: 86_400_000, timeout_ms: input.timeout_ms ?? 300_000,
+    unattended: input.unattended ?? [], target: { kind: 'workflow', url, workflow_id, workflow_version: version },
+  }
+}
+
+function checkAddress({ workflow }: ParsedOf<'register_function'>, { callbacks }: Caller): void {
+  const url = new URL(workflow.url)
+  if (url.username !== '' || url.password !== '' || url.hash !== '') throw new HarnessError('invalid_input', 'workflow.url holds a user, a password or a #. Give the plain address of the webhook.')
+  if (callbacks !== null && !callbacks.some((base) => isUnder(base, url))) {
+    throw new HarnessError('forbidden', `workflow.url is under none of the addresses where this caller may be called: ${callbacks.join(', ') || 'there are none'}. Add the address of n8n to the caller's callbacks.`)
+  }
+}
+
+/** Same origin, and a path below the base's: a longer host name or folder name that begins the same is another one. */
+export function isUnder(base: string, url: URL): boolean {
+  if (!URL.canParse(base)) return false
+  const { origin, pathname } = new URL(base)
+  const folder = pathname.endsWith('/') ? pathname : `${pathname}/`
+  return origin !== 'null' && url.origin === origin && (url.pathname === pathname || url.pathname.startsWith(folder))
+}
+
+function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, engine: Engine): void {
+  const final = { data: { final: true, function_id: id } }
+  const known = engine.authority().functions.get(id)
+  if (known !== undefined && known.target['kind'] !== 'workflow') {
+    throw new HarnessError('conflict', `${id} is a function of the configuration. Give the workflow ${quoted(workflow.name)} another function name.`, final)
+  }
+  const standing = engine.registrations.row(id)
+  if (standing?.status === 'active' && standing.workflow_id !== workflow.id) {
+    throw new HarnessError('conflict', `${id} is the function of another workflow (id ${quoted(standing.workflow_id)}). Deactivate that one first, or choose another name.`, final)
+  }
+}
+
+/** Its time is later than that of the row it replaces, so that no two rows of a function carry the same seal. */
+function sealedRow(facts: Omit<RegistrationRow, 'seal' | 'updated_at'>, standing: RegistrationRow | null, engine: Engine): RegistrationRow {
+  const row = { ...facts, updated_at: Math.max(engine.clock.now(), (standing?.updated_at ?? 0) + 1) }
+  return { ...row, seal: seal(engine.sealKey, 'registration', registrationSealFacts(row)) }
+}
+
+/** What policy says before there are arguments; limits of its own that count are taken as met. */
+function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
+  const authority = engine.authority()
+  const grant = authority.grants.get(caller.principal.id)
+  if (grant === undefined) return 'waits_for_a_person'
+  const within: FunctionEntry = entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
+  const layers = layersOf(authority, grant, { kind: 'function', agent: '', spec: nothingAsked }).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
+  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null }, caller.principal, layers)
+  return effect === 'allow' ? 'runs' : 'waits_for_a_person'
 }

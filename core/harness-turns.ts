@@ -11,6 +11,7 @@ import { waitWhileWorking, type HarnessParts } from './harness-parts'
 import { approvalView, quoted, shownId, stateOf } from './harness-views'
 import { checkGlob } from './policy/glob'
 import type { OutputOf, ParsedOf } from './protocol/operations'
+import { askPersonId } from './turn/ask-person'
 import { turnCreated, type Change, type Session } from './turn/changes'
 import { jsonOf, newContent } from './turn/content'
 import { nothingAsked, type TurnRow, type TurnSpec } from './turn/turn'
@@ -63,6 +64,9 @@ export async function send(input: ParsedOf<'send'>, caller: Caller, { engine }: 
 
 export async function trigger(input: ParsedOf<'trigger'>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined): Promise<OutputOf<'trigger'>> {
   const { engine } = parts
+  if (input.call.function_id === askPersonId) {
+    throw new HarnessError('invalid_input', `${askPersonId} is for agents: it ends their turn with a question. There is no turn to end here; ask the person yourself.`)
+  }
   const started = await startFunctionTurn(input, caller, engine)
   const row = await engine.store.findTurn(started.turn_id)
   if (row === null) throw new HarnessError('invariant_broken', `Turn ${started.turn_id} was stored and cannot be found.`)

@@ -3,6 +3,7 @@ import type { Approval, SignedDecision } from './approvals/approval'
 import { pageApprover } from './approvals/decide'
 import { seal, sealHolds } from './digest'
 import type { ApprovalView, State, TurnView } from './protocol/operations'
+import { askedIn, questionOf } from './turn/ask-person'
 import { isSettled, type Call } from './turn/call'
 import { jsonOf } from './turn/content'
 import type { TurnRow } from './turn/turn'
@@ -63,17 +64,24 @@ export function approvalView(approval: Approval): ApprovalView {
   }
 }
 
+function waitsFor(calls: readonly Call[]): string {
+  const names = [...new Set(calls.map((call) => call.function_id))].join(', ')
+  return `Waits for ${names}: the workflow is not active. The call goes out when it is active again; deactivated by hand, it is denied.`
+}
+
 export function turnView(turn: TurnRow, facts: { calls: readonly Call[]; approvals: readonly Approval[]; worker: string }): TurnView {
   const { calls, approvals, worker } = facts
   const result = jsonOf(turn.result?.text)
+  const waiting = turn.park === 'function' ? calls.filter((call) => call.status === 'allowed' || call.status === 'started') : []
+  const question = turn.reason === 'asked_person' ? questionOf(askedIn(calls, turn.rounds)) : null
   return {
     session_id: turn.session_id, turn_id: turn.turn_id, execution_id: turn.execution_id, kind: turn.kind, status: seedStatus(turn), state: stateOf(turn),
-    reason: turn.reason, detail: turn.detail, step: turn.rounds, turn_count: turn.rounds, max_turns: turn.spec.max_turns, depth: 0, children: [],
+    reason: turn.reason, detail: waiting.length === 0 ? turn.detail : waitsFor(waiting), step: turn.rounds, turn_count: turn.rounds, max_turns: turn.spec.max_turns, depth: 0, children: [],
     pending_function_calls: calls.filter((call) => !isSettled(call.status)).map((call) => call.call_id),
     calls: calls.map((call) => ({
-      function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: call.reason, ...(call.result === null ? {} : { result: jsonOf(call.result.text) }),
+      function_call_id: call.call_id, function_id: call.function_id, status: call.status, reason: waiting.includes(call) ? 'waits_for_workflow' : call.reason, ...(call.result === null ? {} : { result: jsonOf(call.result.text) }),
     })),
-    approvals: approvals.map(approvalView), worker, question: null,
+    approvals: approvals.map(approvalView), worker, question: question === null ? null : { ...question, choices: [...question.choices] },
     ...(result === null ? {} : { result }),
     ...(turn.detail !== null && turn.status !== 'completed' && turn.finished_at !== null ? { result_error: turn.detail } : {}),
   }

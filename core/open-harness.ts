@@ -16,6 +16,8 @@ import { HarnessError, toHarnessError } from './errors'
 import type { FunctionSource } from './functions/function'
 import { httpSource } from './functions/http'
 import { checkSchema, validateArguments } from './functions/validate'
+import { builtInFunctions, builtInSource } from './functions/built-in'
+import { workflowSource } from './functions/workflow'
 import { makeHarness } from './harness'
 import { linkKey } from './harness-views'
 import type { Home } from './home'
@@ -27,6 +29,7 @@ import type { Log } from './log'
 import type { Model } from './model/model'
 import type { FunctionEntry } from './policy/policy'
 import type { Harness } from './protocol/operations'
+import { authorityWith, openRegistrations, type Registrations } from './registrations'
 import { openSentLog, type SentLog } from './sent-log'
 import { migrate, readMigrations } from './store/migrate'
 import type { Connection } from './store/sql'
@@ -97,15 +100,17 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   const connection = (options.wrapConnection ?? ((plain) => plain))(openSqlite({ file: home.databasePath }))
   const store = sqlStore(connection)
   let sentLog: Awaited<ReturnType<typeof openSentLog>>
+  let registrations: Registrations
   try {
     await migrate(connection, readMigrations('sqlite'), clock.now())
+    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program })
     sentLog = await openSentLog(home.sentLogPath)
   } catch (error) {
     await store.close()
     throw error
   }
   const model = options.model ?? (await import('./model/ollama.js')).ollamaModel(authority.current().models.ollama, { log })
-  const engine = makeEngine({ options, store, authority, sentLog, clock, model })
+  const engine = makeEngine({ options, store, authority, registrations, sentLog, clock, model })
   authority.onLoaded(async (fingerprint) => {
     await store.commit({ actor: options.program, at: clock.now(), session_id: null, changes: [{ type: 'authority.loaded', worker: `${options.program}:${String(process.pid)}`, fingerprint }] })
   })
@@ -129,7 +134,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     ...harness,
     home,
     model: engine.model,
-    authority: () => authority.current(),
+    authority: () => engine.authority(),
     localCaller: (sourceId, narrowTo) => localCaller(authority.current(), sourceId, narrowTo),
     tokenCaller: async (token) => {
       await authority.refresh()
@@ -149,30 +154,62 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     async close() {
       await worker?.stop()
       await checkpointer.stop()
+      registrations.close()
       await sentLog.close()
       await store.close()
     },
   }
 }
 
-function makeEngine(parts: { options: OpenOptions; store: Store; authority: WatchedAuthority; sentLog: SentLog; clock: Clock; model: Model }): Engine {
-  const { options, store, authority, sentLog, clock, model } = parts
+interface EngineParts {
+  readonly options: OpenOptions
+  readonly store: Store
+  readonly authority: WatchedAuthority
+  readonly registrations: Registrations
+  readonly sentLog: SentLog
+  readonly clock: Clock
+  readonly model: Model
+}
+
+function makeEngine(parts: EngineParts): Engine {
+  const { options, store, authority, registrations, sentLog, clock, model } = parts
   const { home, log } = options
-  const http = httpSource({ signingKey: home.callSigningKey, secret: (name) => authority.current().secret(name), clock })
-  const source = (options.wrapSource ?? ((plain) => plain))(http)
+  const wire = { signingKey: home.callSigningKey, secret: (name: string) => authority.current().secret(name), clock }
+  const wrap = options.wrapSource ?? ((plain: FunctionSource) => plain)
+  const sources: Readonly<Record<string, FunctionSource>> = { http: wrap(httpSource(wire)), workflow: wrap(workflowSource(wire)), built_in: builtInSource() }
+  const whole = wholeAuthority(authority, registrations)
   return {
     store, clock, log, sentLog,
     ids: randomIds,
     sealKey: home.sealKey,
     model,
-    authority: () => authority.current(),
-    refreshAuthority: () => authority.refresh(),
+    authority: whole,
+    async refreshAuthority() {
+      await authority.refresh()
+      await registrations.refresh()
+    },
+    registrations,
+    checkSchema: (schema, where) => { checkSchema(schema, where, 'invalid_input') },
     source: (entry) => {
-      if (entry.target['kind'] === 'http') return source
+      const { kind } = entry.target
+      const source = typeof kind === 'string' ? sources[kind] : undefined
+      if (source !== undefined) return source
       throw new HarnessError('bad_config', `Function ${entry.id} has a target of a kind this version does not know.`)
     },
     validateArguments,
     mask: (text) => maskSecrets(text, authority.current().secrets),
+  }
+}
+
+/** What everything looks functions up in: made anew when the configuration or a registration changed. */
+function wholeAuthority(authority: WatchedAuthority, registrations: Registrations): () => LoadedAuthority {
+  let made: { readonly from: LoadedAuthority; readonly version: number; readonly whole: LoadedAuthority } | null = null
+  return () => {
+    const [from, version] = [authority.current(), registrations.version()]
+    if (made?.from !== from || made.version !== version) {
+      made = { from, version, whole: authorityWith(from, { rows: registrations.active(), builtIn: builtInFunctions }) }
+    }
+    return made.whole
   }
 }
 

@@ -161,7 +161,7 @@ export function sampleFunctions(url: string): readonly [FunctionEntry, FunctionE
       description: 'Looks up an order: customer, item, amount paid, and status.',
       schema: { type: 'object', properties: { order }, required: ['order'], additionalProperties: false },
       risk: 'low', side_effects: 'read', idempotent: true, roles: [], approver_roles: ['approver'],
-      approval_ttl_ms: 86_400_000, timeout_ms: 300_000,
+      approval_ttl_ms: 86_400_000, timeout_ms: 300_000, unattended: [],
       target: { kind: 'http', method: 'POST', url: `${url}/look_up_order` },
     },
     {
@@ -178,7 +178,7 @@ export function sampleFunctions(url: string): readonly [FunctionEntry, FunctionE
         additionalProperties: false,
       },
       risk: 'high', side_effects: 'write', idempotent: false, roles: [], approver_roles: ['approver'],
-      approval_ttl_ms: 86_400_000, timeout_ms: 300_000,
+      approval_ttl_ms: 86_400_000, timeout_ms: 300_000, unattended: [],
       target: { kind: 'http', method: 'POST', url: `${url}/refund` },
     },
   ]

@@ -28,7 +28,6 @@ const noBackOff = 'There is no model back-off yet: a model that fails ends the t
 const noOutputContract = 'A send cannot ask for a checked output yet.'
 const overFloors = 'Measured at 2.9 to 3.7 floors on a quiet machine, up to 5.5 on a busy one. Syncing sent.log before each write is half a floor of it, the statements and seals of a commit most of the rest.'
 const overBytes = 'Measured at 6.2 kB, the same at 5,000 messages as at 10. The record takes 4.2 kB of it: it repeats the reasons of each verdict.'
-const noWorkflows = 'Functions come from configuration alone; the workflow source, whose functions come and go, is not built.'
 
 const groups: readonly Group[] = [
   // ------------------------------------------------------------------ the six decisions
@@ -152,8 +151,36 @@ const groups: readonly Group[] = [
   {
     source: 'design §6, functions that are away',
     promises: [
-      ['function.away-parks', 'A known function that is not registered at the moment parks its call, naming it.', noWorkflows],
-      ['function.deactivated-denies', 'A function deactivated by hand denies its calls.', noWorkflows],
+      ['function.away-parks', 'A known function that is not registered at the moment parks its call, naming it.'],
+      ['function.deactivated-denies', 'A function deactivated by hand denies its calls.'],
+    ],
+  },
+  {
+    source: 'workflows as functions',
+    promises: [
+      ['workflow.registers', 'A workflow registers as a function; registering the same again is no change and makes it callable.'],
+      ['workflow.id-is-taken', 'An id of the configuration, of another workflow or of another namespace is refused.'],
+      ['workflow.checked', 'A registration with a bad schema, an address outside the caller\'s callbacks, or by one without the scope stores nothing.'],
+      ['workflow.config-rules', 'Namespace, risk floor and whether own limits count come from configuration, at each use.'],
+      ['workflow.own-limits', 'A write passes within the limits of its workflow only below high risk, where no rule speaks of it and every test answers yes.'],
+      ['workflow.result-is-last-item', 'The last item of the last node is the result.'],
+      ['workflow.failure-is-a-result', 'A workflow that failed or did not accept the signature gives an error result that says so.'],
+      ['workflow.slow-is-unknown', 'A workflow that takes longer than its limit is an unknown outcome and is not called again.'],
+      ['workflow.away-did-not-run', 'A write that finds its workflow not active is known not to have run, and says so.'],
+      ['workflow.read-waits', 'A read that finds its workflow not active waits for it.'],
+      ['workflow.waits-and-stops', 'A turn that waits for a workflow can be stopped.'],
+      ['workflow.edit-asks-anew', 'After an edit of the workflow a person is asked anew.'],
+      ['workflow.forged-row', 'A registration without its seal is no function, and is on record once.'],
+      ['workflow.row-set-back', 'A registration set back to an older row sends nothing.'],
+    ],
+  },
+  {
+    source: 'an agent asks a person',
+    promises: [
+      ['ask-person.ends-turn', 'A question to a person ends the turn as completed, with the question to show.'],
+      ['ask-person.answer-is-a-message', 'The answer is a message to the session; the model sees question, result and answer.'],
+      ['ask-person.message-first', 'A message that came meanwhile is read before a question ends the turn.'],
+      ['ask-person.for-agents', 'It is offered to agents alone, opens no other function, and can be denied by configuration.'],
     ],
   },
   {

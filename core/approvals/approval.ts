@@ -50,8 +50,9 @@ export interface Approval {
 export function definitionDigest(entry: FunctionEntry): string {
   const known = definitionDigests.get(entry)
   if (known !== undefined) return known
-  const { id, schema, target, risk, side_effects, idempotent } = entry
-  const digest = digestOf('definition', { id, schema, target, risk, side_effects, idempotent })
+  const { id, schema, target, risk, side_effects, idempotent, unattended } = entry
+  const limits = unattended.length === 0 ? {} : { unattended }
+  const digest = digestOf('definition', { id, schema, target, risk, side_effects, idempotent, ...limits })
   definitionDigests.set(entry, digest)
   return digest
 }

@@ -165,6 +165,8 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'function.registered':
+    case 'function.unregistered':
       return null
     default:
       return `There is no change ${JSON.stringify((change as { readonly type: string }).type)}.`

@@ -7,7 +7,9 @@ import type { Log } from '../log'
 import type { FunctionSource } from '../functions/function'
 import type { Model } from '../model/model'
 import type { FunctionEntry, PolicyLayer } from '../policy/policy'
+import type { Registrations } from '../registrations'
 import type { Store } from '../store/store'
+import { askPersonId } from '../turn/ask-person'
 import type { Change } from '../turn/changes'
 import type { Turn, TurnRow } from '../turn/turn'
 
@@ -32,8 +34,12 @@ export interface Engine {
   authority(): Authority
   /** Takes up a changed configuration, if there is one that is valid. Contract: never throws. */
   refreshAuthority(): Promise<void>
+  /** The functions that workflows brought, and which of them can be called now. */
+  readonly registrations: Registrations
   /** How a function is reached. */
   source(entry: FunctionEntry): FunctionSource
+  /** Throws `invalid_input`, beginning with `where`, when a schema that came with a request cannot be used. */
+  checkSchema(schema: FunctionEntry['schema'], where: string): void
   validateArguments(schema: FunctionEntry['schema'], value: Json): SchemaAnswer
   /** Masks secrets in a text that will be recorded or shown. */
   mask(text: string): string
@@ -56,6 +62,8 @@ export function layersOf(authority: Authority, grant: Grant, turn: Pick<TurnRow,
   const layers: PolicyLayer[] = [authority.policy, { layer: 'principal', functions: grant.functions, rules: grant.rules }]
   // an agent that configuration no longer knows may call nothing
   if (turn.kind === 'agent') layers.push({ layer: 'agent', functions: agent?.functions ?? { allow: [], deny: [] }, rules: agent?.rules ?? [] })
-  layers.push({ layer: 'send', functions: turn.spec.functions, rules: [] })
+  // a turn of one function has no conversation that a question to a person could end
+  const asked = turn.kind === 'function' ? { allow: ['*'], deny: [askPersonId] } : turn.spec.functions
+  layers.push({ layer: 'send', functions: asked, rules: [] })
   return layers
 }

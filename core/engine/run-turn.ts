@@ -2,13 +2,16 @@
  * The loop. Plan, perform, commit, until the turn is over or has to wait. Pure steps fold into the commit before the next effect; an
  * effect happens only when everything before it is on disk.
  */
+import { functionDigest } from '../approvals/approval'
 import { isHarnessError, unreachable } from '../errors'
+import type { FunctionEntry } from '../policy/policy'
 import type { Change } from '../turn/changes'
 import { applyChanges } from '../turn/changes'
-import type { CallTraits } from '../turn/call'
+import type { Call, CallTraits } from '../turn/call'
 import { nextStep, type Step } from '../turn/next-step'
 import type { Turn } from '../turn/turn'
 import type { Engine, StepResult } from './engine'
+import { argumentsOf } from './judge'
 import { callModel } from './steps/call-model'
 import { finish } from './steps/finish'
 import { deliver, foldUrgent, isGenuine } from './steps/inbox'
@@ -67,6 +70,7 @@ export async function runTurn(start: Turn, run: Run, engine: Engine): Promise<Ru
     if (step.kind !== 'park' && step.kind !== 'finish') continue
     try {
       await save()
+      if (step.kind === 'park') await wakeIfBack(turn, step.wake_at, engine)
       return 'settled'
     } catch (error) {
       if (isLost(error)) return lost(turn, pending, run, engine)
@@ -134,7 +138,30 @@ function perform(step: Step, turn: Turn, engine: Engine, signal: AbortSignal): P
 
 export function traitsOf(engine: Engine): (functionId: string) => CallTraits | null {
   const { functions } = engine.authority()
-  return (functionId) => functions.get(functionId) ?? null
+  return (functionId) => {
+    const entry = functions.get(functionId)
+    if (entry === undefined) return null
+    return {
+      side_effects: entry.side_effects, idempotent: entry.idempotent, live_at: engine.registrations.liveAt(entry),
+      isCurrent: (call) => isCurrent(call, entry),
+    }
+  }
+}
+
+/** A function may register, or be taken back, while the turn parks because of it: whoever did that found no parked turn to wake. */
+async function wakeIfBack(turn: Turn, wakeAt: number | null, engine: Engine): Promise<void> {
+  const traits = traitsOf(engine)
+  for (const call of turn.calls.filter(({ status }) => status === 'allowed' || status === 'started' || status === 'held')) {
+    const known = traits(call.function_id)
+    const isOld = known === null || (call.status === 'held' && known.isCurrent?.(call) === false)
+    const at = isOld ? engine.clock.now() : call.status === 'held' ? null : (known.live_at ?? null)
+    if (at !== null && (wakeAt === null || at < wakeAt)) await engine.store.wakeWaiting(call.function_id, at)
+  }
+}
+
+function isCurrent(call: Call, entry: FunctionEntry): boolean {
+  const args = argumentsOf(call)
+  return args !== null && functionDigest(entry, args) === call.function_digest
 }
 
 /** The inbox as it is now, less what is folded in already and only waits to be saved. */

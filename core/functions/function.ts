@@ -14,11 +14,13 @@ export interface FunctionCall {
 /**
  * - `answered`: the function said how it went; `is_error` is its own verdict.
  * - `not_sent`: nothing reached it (refused connection, bad address); it did not run.
+ * - `not_live`: nobody is there to run it at the moment (a workflow that is not active), and that is certain; it did not run.
  * - `cut`: the request may have reached it, the answer did not come whole (time-out, lost connection, our stop): outcome unknown.
  */
 export type FunctionOutcome =
   | { readonly kind: 'answered'; readonly value: Json; readonly is_error: boolean }
   | { readonly kind: 'not_sent'; readonly message: string }
+  | { readonly kind: 'not_live'; readonly message: string }
   | { readonly kind: 'cut'; readonly message: string }
 
 export interface FunctionSource {

@@ -42,21 +42,23 @@ export interface HttpSourceOptions {
  * `{ status, body }`. What fails before the connection stands is `not_sent`; what fails later is `cut`, time-out and abort included.
  */
 export function httpSource(options: HttpSourceOptions): FunctionSource {
-  return {
-    call: async (call, signal) => {
-      const stop = stopOf(signal, call.entry.timeout_ms)
-      const progress = { sent: false, host: 'the function' }
-      try {
-        return await callOnce({ options, call, stop: stop.signal, progress })
-      } catch (error) {
-        const why = error instanceof Problem ? error.message : wordsFor(error)
-        return progress.sent
-          ? { kind: 'cut', message: `${call.entry.id}: ${progress.host} may have got the request, but ${why}; whether it acted is unknown.` }
-          : { kind: 'not_sent', message: `${call.entry.id} was not called: ${why}.` }
-      } finally {
-        stop.clear()
-      }
-    },
+  return { call: async (call, signal) => (await callOnce(options, call, signal)).outcome }
+}
+
+/** One call over HTTP. `refused`: no connection came about, since nobody listens there; the outcome is then `not_sent`. Never throws. */
+export async function callOnce(options: HttpSourceOptions, call: FunctionCall, signal: AbortSignal): Promise<{ readonly outcome: FunctionOutcome; readonly refused: boolean }> {
+  const stop = stopOf(signal, call.entry.timeout_ms)
+  const progress = { sent: false, host: 'the function' }
+  try {
+    return { outcome: await connectAndSend({ options, call, stop: stop.signal, progress }), refused: false }
+  } catch (error) {
+    const why = error instanceof Problem ? error.message : wordsFor(error)
+    if (progress.sent) {
+      return { outcome: { kind: 'cut', message: `${call.entry.id}: ${progress.host} may have got the request, but ${why}; whether it acted is unknown.` }, refused: false }
+    }
+    return { outcome: { kind: 'not_sent', message: `${call.entry.id} was not called: ${why}.` }, refused: codeOf(error) === 'ECONNREFUSED' }
+  } finally {
+    stop.clear()
   }
 }
 
@@ -80,7 +82,7 @@ interface Work {
   readonly progress: { sent: boolean; host: string }
 }
 
-async function callOnce({ options, call, stop, progress }: Work): Promise<FunctionOutcome> {
+async function connectAndSend({ options, call, stop, progress }: Work): Promise<FunctionOutcome> {
   const request = prepare(options, call)
   progress.host = request.url.host
   const addresses = await stoppable(stop, resolve(hostOf(request.url)))
@@ -300,6 +302,10 @@ const words: Readonly<Record<string, string>> = {
 /** From the code alone: messages of Node may hold addresses, headers or paths. */
 function wordsFor(error: unknown): string {
   if (error instanceof CutOff) return 'the answer broke off'
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+  const code = codeOf(error)
   return words[code] ?? (/^[A-Z0-9_]{3,60}$/.test(code) ? `the connection failed (${code})` : 'the connection failed')
+}
+
+function codeOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
 }

@@ -50,6 +50,11 @@ export interface ReceivedRequest {
   readonly windowMs?: number
 }
 
+/** As {@link verifySignature}, for a receiver that has its key apart: the Function Trigger has the home's `callSigningKey`. */
+export function verifyCall(request: Omit<ReceivedRequest, 'key'>, key: Buffer | string): SignatureVerdict {
+  return verifySignature({ ...request, key })
+}
+
 export type SignatureVerdict = { readonly ok: true; readonly callId: string } | { readonly ok: false; readonly problem: string }
 
 /**

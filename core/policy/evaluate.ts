@@ -68,9 +68,22 @@ function sayLayer(layer: PolicyLayer, request: PolicyRequest, entry: FunctionEnt
   if (rule !== undefined) say(layer.layer, rule.id, rule.effect, rule.reason)
   else if (layer.functions !== null) say(layer.layer, 'functions', 'allow', `${entry.id} is among the functions allowed here.`)
   // A write that no rule of the deployment speaks of waits for a person; only the deployment may relax that.
-  if (layer.layer === 'deployment' && rule === undefined && entry.side_effects === 'write') {
+  if (layer.layer === 'deployment' && rule === undefined && entry.side_effects === 'write') sayUnspoken(request, entry, say)
+}
+
+/** A write that no rule of the deployment speaks of: held, unless it is within the limits that the function itself came with. */
+function sayUnspoken(request: PolicyRequest, entry: FunctionEntry, say: (l: Reason['layer'], r: string, e: Effect, t: string) => void): void {
+  if (entry.unattended.length === 0 || entry.risk === 'high') {
     say('registry', 'side_effects:write', 'hold', `${entry.id} changes something and no rule lets it pass by itself.`)
+    return
   }
+  const unmet = entry.unattended.find((test) => testArgument(test, request.arguments) !== true)
+  if (unmet === undefined) say('registry', 'unattended', 'allow', `${entry.id} passes by itself within its own limits: ${entry.unattended.map(limitText).join(', ')}.`)
+  else say('registry', 'unattended', 'hold', `${entry.id} passes by itself only with ${limitText(unmet)}.`)
+}
+
+function limitText({ argument, test, value }: ArgumentTest): string {
+  return `${argument} ${test.replaceAll('_', ' ')} ${JSON.stringify(value).slice(0, 200)}`
 }
 
 function markDecisive(reasons: readonly Reason[], effect: Effect): readonly Reason[] {

@@ -46,6 +46,8 @@ export interface FunctionEntry {
   readonly approval_ttl_ms: number
   /** Limit of one call, ms. */
   readonly timeout_ms: number
+  /** A write that no rule of the deployment speaks of passes without a person only when all of these hold. Empty: never. */
+  readonly unattended: readonly ArgumentTest[]
   /** How it is reached. Opaque to policy, part of the definition digest; secrets appear as references only. */
   readonly target: { readonly [key: string]: Json }
 }

@@ -30,6 +30,13 @@ export async function schemaVersion(connection: Connection): Promise<number> {
   return Number(rows[0]?.['version'] ?? 0)
 }
 
+/** One that is missing between others is applied too: two that were written side by side need not be released in their order. */
+async function applied(connection: Connection): Promise<ReadonlySet<number>> {
+  if (await schemaVersion(connection) === 0) return new Set()
+  const rows = await connection.query(sql('SELECT number FROM migrations'))
+  return new Set(rows.map((row) => Number(row['number'])))
+}
+
 /**
  * Brings the schema up to this code. Safe to run twice, by two processes, and to be killed at any statement.
  * Errors: `schema_too_new` when the database was written by a newer version of this package.
@@ -43,7 +50,8 @@ export async function migrate(connection: Connection, migrations: readonly Migra
       `The database has schema ${String(version)}, this version of agent-harness knows up to ${String(latest)}. Install the newer version again, or restore a backup made before it.`,
     )
   }
-  for (const migration of migrations.filter((candidate) => candidate.number > version)) {
+  const before = await applied(connection)
+  for (const migration of migrations.filter(({ number }) => !before.has(number))) {
     const already = { code: 'conflict' as const, what: `migration ${String(migration.number)} was applied by another process` }
     try {
       await connection.atomically([
@@ -53,7 +61,7 @@ export async function migrate(connection: Connection, migrations: readonly Migra
         ...migration.statements.map((text) => sql(text)),
       ])
     } catch (error) {
-      if (await schemaVersion(connection) < migration.number) throw error
+      if (!(await applied(connection)).has(migration.number)) throw error
     }
   }
 }

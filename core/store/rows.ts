@@ -3,6 +3,7 @@ import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Checkpoint } from '../audit/checkpoint'
 import { areHeads } from '../audit/verify-checkpoints'
 import type { Execution } from '../executions/execution'
+import type { RegistrationRow } from '../policy/registration'
 import type { Call } from '../turn/call'
 import { contentDigest, type Content } from '../turn/content'
 import type { InboxItem } from '../turn/inbox'
@@ -132,6 +133,13 @@ export function toAuditRow(row: Row): AuditRow {
 export function toCheckpoint(row: Row): Checkpoint {
   const heads: unknown = json<readonly unknown[]>(row, 'heads', [])
   return { number: number(row, 'number'), at: number(row, 'at'), heads: areHeads(heads) ? heads : [], root: text(row, 'root'), signature: text(row, 'signature') }
+}
+
+export function toRegistration(row: Row): RegistrationRow {
+  return {
+    id: text(row, 'id'), workflow_id: text(row, 'workflow_id'), entry: text(row, 'entry'), status: text(row, 'status') as RegistrationRow['status'],
+    seal: text(row, 'seal'), registered_by: text(row, 'registered_by'), updated_at: number(row, 'updated_at'),
+  }
 }
 
 export function toWorkerRow(row: Row): WorkerRow {

@@ -4,9 +4,9 @@ import { HarnessError } from '../errors'
 import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
 import { auditReads } from './audit-reads'
-import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toSession, toTurnRow, toWorkerRow } from './rows'
+import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toRegistration, toSession, toTurnRow, toWorkerRow } from './rows'
 import { sql, streamLimit, Unchanged, type Connection, type Row, type Statement } from './sql'
-import { statementsOf } from './write-changes'
+import { statementsOf, wakeWaitingStatement } from './write-changes'
 import { schemaVersion } from './migrate'
 import type { Commit, Store } from './store'
 
@@ -177,6 +177,8 @@ export function sqlStore(connection: Connection): Store {
       one(sql('SELECT * FROM idempotency WHERE principal = ? AND operation = ? AND idempotency_key = ? AND expires_at > ?', [principal, operation, key, now]), (row) => ({
         principal, operation, key, request_hash: String(row['request_hash']), response: String(row['response']), expires_at: Number(row['expires_at']),
       })),
+    registrations: async () => (await connection.query(sql('SELECT * FROM registrations ORDER BY id'))).map(toRegistration),
+    wakeWaiting: (functionId, at) => connection.atomically([wakeWaitingStatement(functionId, at)]),
     async approverTries(approver) {
       const found = await one(sql('SELECT failures, locked_until FROM approver_tries WHERE approver = ?', [approver]), (row) => ({
         failures: Number(row['failures']), locked_until: row['locked_until'] === null ? null : Number(row['locked_until']),

@@ -10,6 +10,7 @@ import type { Call } from '../turn/call'
 import type { Change, Session } from '../turn/changes'
 import type { Execution } from '../executions/execution'
 import type { InboxItem } from '../turn/inbox'
+import type { RegistrationRow } from '../policy/registration'
 import type { Turn, TurnRow, TurnStatus } from '../turn/turn'
 
 export interface Commit {
@@ -100,6 +101,10 @@ export interface Store {
   oldestPendingApproval(): Promise<Approval | null>
   countPendingApprovals(): Promise<number>
   findIdempotency(principal: string, operation: string, key: string, now: number): Promise<IdempotencyRecord | null>
+  /** All rows, by id. Contract: the seals are not checked. */
+  registrations(): Promise<readonly RegistrationRow[]>
+  /** Lets parked turns with a call of this function wake at that moment, if they would not before. Contract: touches nothing else. */
+  wakeWaiting(functionId: string, at: number): Promise<void>
   approverTries(approver: string): Promise<ApproverTries>
 
   /** Audit rows in order of chain and seq, streamed. */

@@ -13,7 +13,7 @@ const conflict = (what: string): MustChange => ({ code: 'conflict', what })
 
 /** The rows of one change; its texts first. */
 export function statementsOf(change: Change, at: number): Statement[] {
-  return [...contentsIn(change).map((content) => contentRow(content, at)), ...rowsOf(change)]
+  return [...contentsIn(change).map((content) => contentRow(content, at)), ...rowsOf(change, at)]
 }
 
 function contentRow(content: Content, at: number): Statement {
@@ -33,7 +33,7 @@ function insert(table: string, row: Readonly<Record<string, SqlValue>>): Stateme
   return sql(`INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`, Object.values(row))
 }
 
-function rowsOf(change: Change): Statement[] {
+function rowsOf(change: Change, at: number): Statement[] {
   switch (change.type) {
     case 'execution.accepted': {
       const { source, actor, constraints, payload, ...rest } = change.execution
@@ -46,6 +46,10 @@ function rowsOf(change: Change): Statement[] {
         }),
       ]
     }
+    case 'function.registered':
+    case 'function.unregistered':
+      // those that wait for it, and those about which a person was asked on the old terms
+      return [registrationRow(change), wakeWaitingStatement(change.registration.id, at, ['allowed', 'started', 'held'])]
     case 'approver.failed':
       return [
         sql(
@@ -66,6 +70,26 @@ function rowsOf(change: Change): Statement[] {
     default:
       return turnRowsOf(change)
   }
+}
+
+function registrationRow({ registration, replaces }: Extract<Change, { type: 'function.registered' | 'function.unregistered' }>): Statement {
+  const taken = conflict(`function ${registration.id} was registered by somebody else at the same time`)
+  const { id, ...rest } = registration
+  if (replaces === null) {
+    const row = insert('registrations', { ...registration })
+    return sql(`${row.text} ON CONFLICT (id) DO NOTHING`, row.values, taken)
+  }
+  const columns = Object.keys(rest).map((name) => `${name} = ?`)
+  return sql(`UPDATE registrations SET ${columns.join(', ')} WHERE id = ? AND seal = ?`, [...Object.values(rest), id, replaces], taken)
+}
+
+/** Parked turns with a call of this function are looked at again at that moment. When they wake is no fact of the record. */
+export function wakeWaitingStatement(functionId: string, at: number, statuses: readonly CallStatus[] = ['allowed', 'started']): Statement {
+  return sql(
+    `UPDATE turns SET wake_at = ? WHERE status = 'awaiting_functions' AND finished_at IS NULL AND (wake_at IS NULL OR wake_at > ?)
+       AND EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.turn_id AND c.function_id = ? AND c.status IN (${statuses.map((status) => `'${status}'`).join(', ')}))`,
+    [at, at, functionId],
+  )
 }
 
 function turnRowsOf(change: TurnChange): Statement[] {

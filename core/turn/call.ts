@@ -71,6 +71,10 @@ export interface Call {
 export interface CallTraits {
   readonly side_effects: 'none' | 'read' | 'write'
   readonly idempotent: boolean
+  /** From when it can be called; null when nobody is there to run it at the moment. Absent: always. */
+  readonly live_at?: number | null
+  /** Whether the function is still what a person was asked about. Absent: yes. */
+  isCurrent?(call: Call): boolean
 }
 
 export type { Mode }

@@ -6,6 +6,7 @@ import { HarnessError, unreachable } from '../errors'
 import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Execution } from '../executions/execution'
 import type { Reason } from '../policy/policy'
+import type { RegistrationRow } from '../policy/registration'
 import { callMoves, type Call, type CallStatus } from './call'
 import type { Content } from './content'
 import type { InboxItem } from './inbox'
@@ -76,6 +77,9 @@ export type DeploymentChange =
   | { readonly type: 'approver.unlocked'; readonly approver: string; readonly at: number }
   | { readonly type: 'decision.refused'; readonly approval_id: string; readonly approver: string; readonly why: string }
   | { readonly type: 'tampering.found'; readonly object: string; readonly what: string }
+  /** `replaces`: the seal of the row that stood there, null when there was none. */
+  | { readonly type: 'function.registered'; readonly registration: RegistrationRow; readonly replaces: string | null }
+  | { readonly type: 'function.unregistered'; readonly registration: RegistrationRow; readonly replaces: string }
 
 export type Change = TurnChange | ExecutionChange | DeploymentChange
 
@@ -146,6 +150,8 @@ function applyChange(turn: Turn, change: Change): Turn {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'function.registered':
+    case 'function.unregistered':
       return turn
     default:
       return unreachable(change)
@@ -175,6 +181,8 @@ export function chainOf(change: Change, sessionId: string | null): string {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'function.registered':
+    case 'function.unregistered':
       return 'deployment'
     default:
       if (sessionId === null) throw new HarnessError('invariant_broken', `A change ${change.type} needs a session.`)

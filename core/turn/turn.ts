@@ -37,10 +37,10 @@ export function isTerminal(status: TurnStatus): status is TerminalStatus {
 export type EndReason =
   | 'done' | 'stopped' | 'max_turns' | 'deadline' | 'crash_loop' | 'owner_inactive' | 'tampered'
   | 'model_unavailable' | 'model_failed' | 'context_overflow' | 'empty_reply' | 'reply_cut'
-  | 'denied' | 'rejected' | 'expired' | 'function_failed' | 'call_failed' | 'interrupted'
+  | 'asked_person' | 'denied' | 'rejected' | 'expired' | 'function_failed' | 'call_failed' | 'interrupted'
 
-/** Why a turn is parked. */
-export type ParkReason = 'approval'
+/** Why a turn is parked: for a person, or for a workflow that is not active at the moment. */
+export type ParkReason = 'approval' | 'function'
 
 export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high' | 'xhigh'
 

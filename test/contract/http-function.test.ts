@@ -22,7 +22,7 @@ afterAll(() => server.stop())
 function entry(target: FunctionEntry['target'], more: Partial<FunctionEntry> = {}): FunctionEntry {
   return {
     id: 'shop::refund', description: '', schema: { type: 'object' }, risk: 'high', side_effects: 'write', idempotent: false, roles: [],
-    approver_roles: ['approver'], approval_ttl_ms: 1000, timeout_ms: 5000, target: { kind: 'http', ...target }, ...more,
+    approver_roles: ['approver'], approval_ttl_ms: 1000, timeout_ms: 5000, unattended: [], target: { kind: 'http', ...target }, ...more,
   }
 }
 

@@ -48,7 +48,7 @@ const entry: fc.Arbitrary<FunctionEntry> = fc.record({
   id: functionId, description: fc.constant(''), schema: fc.constant({ type: 'object' }), risk: fc.constantFrom('low', 'medium', 'high'),
   side_effects: fc.constantFrom('none', 'read', 'write'), idempotent: fc.boolean(),
   roles: fc.oneof(fc.constant([]), fc.array(role, { maxLength: 2 })),
-  approver_roles: fc.array(role, { minLength: 1, maxLength: 2 }), approval_ttl_ms: fc.nat(), timeout_ms: fc.nat(), target: fc.constant({}),
+  approver_roles: fc.array(role, { minLength: 1, maxLength: 2 }), approval_ttl_ms: fc.nat(), timeout_ms: fc.nat(), unattended: fc.constant([]), target: fc.constant({}),
 })
 const principal: fc.Arbitrary<Principal> = fc.record({
   id: fc.constant('ann'), type: fc.constantFrom('user', 'system', 'agent'), name: fc.constant('Ann'), roles: fc.array(role, { maxLength: 3 }),

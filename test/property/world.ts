@@ -19,6 +19,7 @@ import type { Caller } from '../../core/identity/principal'
 import type { IdPrefix, Ids } from '../../core/ids'
 import { silentLog } from '../../core/log'
 import type { ModelReply, ModelRequest } from '../../core/model/model'
+import { openRegistrations } from '../../core/registrations'
 import { auditReads } from '../../core/store/audit-reads'
 import { migrate, readMigrations } from '../../core/store/migrate'
 import { sqlStore } from '../../core/store/sql-store'
@@ -77,6 +78,8 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
   const connection = openSqlite({ file: ':memory:' })
   await migrate(connection, migrations, time)
   const plain = sqlStore(connection)
+  const registrations = await openRegistrations({ store: plain, sealKey: Buffer.alloc(32, 7), clock, log: silentLog, actor: 'test' })
+  registrations.close()
   const sent: FunctionCall[] = []
   const requests: ModelRequest[] = []
   const approved = new Set<string>()
@@ -108,6 +111,8 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
         return { kind: 'answered', value: { ok: true }, is_error: call.arguments['order'] === 'broken' }
       },
     }),
+    registrations,
+    checkSchema: () => undefined,
     validateArguments,
     mask: (text) => text,
   })

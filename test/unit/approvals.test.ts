@@ -8,7 +8,7 @@ import { anApproval } from './turn-fixtures'
 
 const entry: FunctionEntry = {
   id: 'shop::refund', description: 'Refund.', schema: { type: 'object' }, risk: 'high', side_effects: 'write', idempotent: false, roles: [],
-  approver_roles: ['approver'], approval_ttl_ms: 5_000, timeout_ms: 1_000, target: { kind: 'http', url: 'http://shop/refund' },
+  approver_roles: ['approver'], approval_ttl_ms: 5_000, timeout_ms: 1_000, unattended: [], target: { kind: 'http', url: 'http://shop/refund' },
 }
 const args: Json = { order: 'A-1', amount: 20 }
 const digest = functionDigest(entry, args)

@@ -25,7 +25,7 @@ const shop = (settings: string): string => `functions:\n  shop::refund:\n    htt
 const rules = (...given: string[]): string => shop(`policy: { rules: [${given.join(', ')}] }`)
 const sampleEntry: FunctionEntry = {
   id: 'sample::order', description: '', schema: { type: 'object' }, risk: 'low', side_effects: 'read', idempotent: true, roles: [],
-  approver_roles: ['approver'], approval_ttl_ms: 1000, timeout_ms: 1000, target: { kind: 'sample' },
+  approver_roles: ['approver'], approval_ttl_ms: 1000, timeout_ms: 1000, unattended: [], target: { kind: 'sample' },
 }
 
 describe('defaults', () => {

@@ -100,6 +100,62 @@ describe('calls', () => {
   })
 })
 
+describe('a function that is away', () => {
+  const liveAt = (live_at: number | null, more: Partial<CallTraits> = {}) => (): CallTraits => ({ side_effects: 'write', idempotent: false, live_at, ...more })
+  const plan = (facts: Partial<Turn>, known: () => CallTraits | null, now = 100): Step => nextStep(aTurn(facts), now, known)
+
+  it('[function.away-parks] an allowed call waits, at most to the end of the turn, or until the moment from which it is there', () => {
+    const calls = [aCall('allowed')]
+    for (const side_effects of ['write', 'read'] as const) {
+      expect(plan({ calls }, liveAt(null, { side_effects }))).toEqual({ kind: 'park', park: 'function', wake_at: 10_000 })
+      expect(plan({ calls }, liveAt(500, { side_effects }))).toEqual({ kind: 'park', park: 'function', wake_at: 500 })
+      expect(plan({ calls }, liveAt(500, { side_effects }), 500).kind).toBe(side_effects === 'write' ? 'start_write' : 'run_reads')
+    }
+    expect(plan({ calls }, liveAt(null), 10_000)).toMatchObject({ kind: 'finish', reason: 'deadline' })
+  })
+
+  it('[function.away-parks] other calls go on meanwhile, and a person who is asked is what the turn is held for', () => {
+    const known = (id: string): CallTraits => ({ side_effects: 'write', idempotent: false, live_at: id === 'shop::note' ? null : 0 })
+    const other = aCall('allowed', { call_id: 'c_other', function_id: 'shop::set', ordinal: 1 })
+    expect(nextStep(aTurn({ calls: [aCall('allowed'), other] }), 100, known)).toEqual({ kind: 'start_write', call: other })
+    const held = nextStep(aTurn({ calls: [aCall('allowed'), aCall('held')], approvals: [anApproval()] }), 100, known)
+    expect(held).toEqual({ kind: 'park', park: 'approval', wake_at: 5_000 })
+  })
+
+  it('[planner.recover] one started under an earlier lease waits only if it would be sent again; else its outcome is unknown at once', () => {
+    const calls = [aCall('started', { started_epoch: 1 })]
+    expect(plan({ calls, lease_epoch: 2 }, liveAt(null, { idempotent: true }))).toMatchObject({ kind: 'park', park: 'function' })
+    expect(plan({ calls, lease_epoch: 2 }, liveAt(null))).toMatchObject({ kind: 'recover' })
+    expect(plan({ calls, lease_epoch: 1 }, liveAt(null, { idempotent: true }))).toMatchObject({ kind: 'run_write' })
+  })
+
+  it('[workflow.edit-asks-anew] a question about a function that was edited or is gone is not waited for', () => {
+    const asked = { calls: [aCall('held')], approvals: [anApproval()] }
+    expect(plan(asked, liveAt(0, { isCurrent: () => false }))).toMatchObject({ kind: 'answer', as: 'ask_anew' })
+    expect(plan(asked, () => null)).toMatchObject({ kind: 'answer', as: 'ask_anew' })
+    expect(plan(asked, liveAt(0, { isCurrent: () => true }))).toMatchObject({ kind: 'park', park: 'approval' })
+    expect(plan({ ...asked, approvals: [anApproval({ status: 'approved' })] }, liveAt(0, { isCurrent: () => false }))).toMatchObject({ as: 'release' })
+  })
+})
+
+describe('a question to a person', () => {
+  const asked = aCall('succeeded', { function_id: 'harness::ask_person' })
+  const round = { messages: [aQuestion(), anAnswer(2)], rounds: 1 }
+
+  it('[ask-person.ends-turn] ends the turn once its round is settled, also the last one it may have; asked earlier it does not', () => {
+    const end = { kind: 'finish', status: 'completed', reason: 'asked_person', detail: null }
+    expect(step({ ...round, calls: [asked, aCall('denied', { ordinal: 1 })] })).toEqual(end)
+    expect(step({ ...round, calls: [asked], rounds: 16 })).toEqual(end)
+    expect(step({ ...round, calls: [asked, aCall('allowed', { ordinal: 1 })] })).toMatchObject({ kind: 'start_write' })
+    expect(step({ ...round, calls: [{ ...asked, status: 'denied' }] })).toEqual({ kind: 'call_model' })
+    expect(step({ messages: [aQuestion(), anAnswer(1), aQuestion()], rounds: 1, calls: [asked] })).toEqual({ kind: 'call_model' })
+  })
+
+  it('[ask-person.message-first] but a message that waits is delivered first', () => {
+    expect(step({ ...round, calls: [asked], inbox: [anItem('message')] })).toMatchObject({ kind: 'deliver' })
+  })
+})
+
 describe('the conversation', () => {
   const settled = callStatuses.filter(isSettled).map((status) => aCall(status))
 

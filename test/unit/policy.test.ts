@@ -7,7 +7,7 @@ import type { ArgumentTest, Effect, FunctionEntry, LayerName, PolicyLayer, Polic
 const principal: Principal = { id: 'local', type: 'user', name: 'Local', roles: ['owner'], scopes: [], active: true }
 const entry = (facts: Partial<FunctionEntry> = {}): FunctionEntry => ({
   id: 'shop::note', description: '', schema: { type: 'object' }, risk: 'low', side_effects: 'write', idempotent: false, roles: [],
-  approver_roles: ['approver'], approval_ttl_ms: 1_000, timeout_ms: 1_000, target: { kind: 'http' }, ...facts,
+  approver_roles: ['approver'], approval_ttl_ms: 1_000, timeout_ms: 1_000, unattended: [], target: { kind: 'http' }, ...facts,
 })
 const rule = (effect: Effect, facts: Partial<Rule> = {}): Rule => ({
   id: `${effect}-rule`, functions: ['shop::*'], when: [], effect, reason: `because ${effect}`, ...facts,
@@ -63,6 +63,31 @@ it('[page.assurance] a hold says how sure an answer must be: a passphrase for hi
   }
   expect((['low', 'medium', 'high'] as const).map((risk) => asked('server', risk))).toEqual(['channel-asserted', 'channel-asserted', 'human-verified'])
   expect((['low', 'medium', 'high'] as const).map((risk) => asked('personal', risk))).toEqual(Array(3).fill('channel-asserted'))
+})
+
+describe('limits that a function came with', () => {
+  const unattended: readonly ArgumentTest[] = [{ argument: 'amount', test: 'at_most', value: 20 }, { argument: 'currency', test: 'equals', value: 'EUR' }]
+  const within = { amount: 20, currency: 'EUR' }
+  const asked = (args: Json, more: Asked = {}): Asked => ({ ...more, arguments: args, facts: { unattended, ...more.facts } })
+
+  it('[workflow.own-limits] let a write that no rule speaks of pass when all of them hold, and the limit is named', () => {
+    expect(effectOf(asked(within))).toBe('allow')
+    expect(decisive(asked(within))).toContain('registry/unattended')
+    for (const args of [{ amount: 21, currency: 'EUR' }, { amount: 5 }, { amount: '5', currency: 'EUR' }, {}, null]) {
+      expect([args, decisive(asked(args))]).toEqual([args, ['registry/unattended']])
+      expect(effectOf(asked(args))).toBe('hold')
+    }
+    expect(verdict(asked({ amount: 21, currency: 'EUR' })).reasons.find(({ decisive: yes }) => yes)?.text).toContain('amount at most 20')
+  })
+
+  it('[workflow.own-limits] relax nothing else: not high risk, not a rule, not an unknown outcome', () => {
+    expect(effectOf(asked(within, { facts: { risk: 'high' } }))).toBe('hold')
+    expect(effectOf(asked(within, { rules: [rule('hold')] }))).toBe('hold')
+    expect(effectOf(asked(within, { rules: [rule('deny')] }))).toBe('deny')
+    expect(effectOf(asked(within, { more: [layer([rule('deny')], 'agent')] }))).toBe('deny')
+    expect(effectOf(asked(within, { earlier: 'interrupted' }))).toBe('hold')
+    expect(effectOf({ facts: { unattended: [] } })).toBe('hold')
+  })
 })
 
 describe('what denies', () => {

@@ -6,6 +6,7 @@ import { derivedId } from '../../ids'
 import { turnCreated, type Change } from '../../turn/changes'
 import type { InboxItem } from '../../turn/inbox'
 import type { Step } from '../../turn/next-step'
+import { askedIn, questionOf } from '../../turn/ask-person'
 import { isSettled, type Call } from '../../turn/call'
 import { newContent, type Content } from '../../turn/content'
 import type { EndReason, Turn } from '../../turn/turn'
@@ -22,7 +23,7 @@ export async function finish(step: Extract<Step, { kind: 'finish' }>, turn: Turn
   }
   changes.push(...(await leftMessages(step, turn, engine)))
   changes.push({
-    type: 'turn.finished', turn_id: turn.turn_id, status: step.status, reason: step.reason, detail: step.detail, result: step.reason === 'tampered' ? null : resultOf(turn, engine),
+    type: 'turn.finished', turn_id: turn.turn_id, status: step.status, reason: step.reason, detail: step.detail, result: step.reason === 'tampered' ? null : resultOf(turn, step.reason, engine),
     inbox_seen: turn.inbox_posted, at: engine.clock.now(),
   })
   return { changes }
@@ -34,9 +35,11 @@ function closeCall(call: Call, step: Extract<Step, { kind: 'finish' }>, engine: 
   return deny(call, { effect: 'deny', code: step.reason === 'stopped' ? 'stopped' : 'turn_ended', told, reasons: call.reasons, digest: call.function_digest, tampering: null }, engine)
 }
 
-/** The agent's last text, or the function's answer; the same content, not a copy, where it is one. */
-function resultOf(turn: Turn, engine: Engine): Content | null {
+/** The question to a person, the agent's last text, or the function's answer; the same content, not a copy, where it is one. */
+function resultOf(turn: Turn, reason: EndReason, engine: Engine): Content | null {
   if (turn.kind === 'function') return turn.calls[0]?.result ?? null
+  const question = reason === 'asked_person' ? questionOf(askedIn(turn.calls, turn.rounds)) : null
+  if (question !== null) return newContent(engine.ids, JSON.stringify(question.text))
   const last = turn.messages.findLast((message) => message.turn_id === turn.turn_id && message.role === 'assistant')
   if (last === undefined) return null
   const text = joined(blocksOf(last), 'text')

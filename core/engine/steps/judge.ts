@@ -102,11 +102,15 @@ export function interrupted(call: Call, engine: Engine, why: string): Change {
 }
 
 /** A person said no, or nobody said anything in time. */
-export function answerHeld(call: Call, as: 'release' | 'reject' | 'expire', turn: Turn, engine: Engine): StepResult {
+export function answerHeld(call: Call, as: 'release' | 'reject' | 'expire' | 'ask_anew', turn: Turn, engine: Engine): StepResult {
   const approval = turn.approvals.find((candidate) => candidate.approval_id === call.approval_id)
   const at = engine.clock.now()
   // the planner releases only a call with an approval, so the judgement is a yes or a no
   if (as === 'release') return { changes: judged(call, turn, judgeStart(call, turn, engine), engine) }
+  if (as === 'ask_anew') {
+    const closed: Change[] = approval?.status === 'pending' ? [{ type: 'approval.closed', turn_id: turn.turn_id, approval_id: approval.approval_id, status: 'cancelled', at }] : []
+    return { changes: [...closed, ...judged(call, turn, judgeCall(call, turn, engine), engine)] }
+  }
   const settle = (to: 'rejected' | 'expired', message: string): Change => ({
     type: 'call.settled', turn_id: call.turn_id, call_id: call.call_id, from: call.status, to, reason: to,
     result: newResult(call.call_id, { error: to, message }, engine), at,

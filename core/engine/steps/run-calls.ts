@@ -24,7 +24,13 @@ export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: A
     }
     await engine.sentLog.append(call.call_id)
   }
+  const askedAt = engine.clock.now()
   const outcome = await send(call, turn, judgement, engine, signal)
+  if (outcome.kind === 'not_live') {
+    engine.registrations.lost(call.function_id, askedAt)
+    // it was handed out before, under an earlier lease: that this time nothing ran says nothing of that one
+    if (call.attempts > 1) return { changes: [interrupted(call, engine, `${engine.mask(outcome.message)}, and it was called once before.`)] }
+  }
   return { changes: [outcome.kind === 'cut' ? interrupted(call, engine, engine.mask(outcome.message)) : settledBy(call, outcome, engine)] }
 }
 
@@ -34,8 +40,14 @@ export async function runReads(calls: readonly Call[], turn: Turn, engine: Engin
     calls.map(async (call): Promise<readonly Change[]> => {
       const judgement = judgeStart(call, turn, engine)
       if (judgement.effect !== 'allow') return judged(call, turn, judgement, engine)
+      const askedAt = engine.clock.now()
       const outcome = await send(call, turn, judgement, engine, signal)
       if (outcome.kind === 'cut' && signal.aborted) return []
+      if (outcome.kind === 'not_live') {
+        engine.registrations.lost(call.function_id, askedAt)
+        // it stays allowed, and waits until the workflow is active again
+        if ((engine.registrations.liveAt(judgement.entry) ?? Infinity) > engine.clock.now()) return []
+      }
       return [settledBy(call, outcome, engine)]
     }),
   )
@@ -54,6 +66,8 @@ function settledBy(call: Call, outcome: FunctionOutcome, engine: Engine): Change
       return settled(call, outcome.is_error ? 'function_failed' : null, outcome.value, engine)
     case 'not_sent':
       return settled(call, 'not_sent', { error: 'not_sent', message: `${outcome.message} Nothing was sent.` }, engine)
+    case 'not_live':
+      return settled(call, 'not_sent', { error: 'not_sent', message: `${outcome.message}. Nothing ran.` }, engine)
     case 'cut':
       return settled(call, 'cut', { error: 'cut', message: outcome.message }, engine)
   }
