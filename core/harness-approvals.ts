@@ -63,7 +63,7 @@ function whyHeld(call: Call, turn: Turn, engine: Engine): readonly Reason[] {
   return judgement.effect === 'hold' ? judgement.verdict.reasons.filter((reason) => reason.decisive) : []
 }
 
-async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {
+export async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {
   const approval = await engine.store.findApproval(approvalId)
   if (approval === null || !maySeeApproval(caller, approval)) {
     throw new HarnessError('not_found', `There is no approval ${shownId(approvalId)} that you may see. "agent-harness approvals list" shows those there are.`, { data: { approval_id: approvalId } })

@@ -165,6 +165,9 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return null
     default:
       return `There is no change ${JSON.stringify((change as { readonly type: string }).type)}.`

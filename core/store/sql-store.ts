@@ -4,6 +4,7 @@ import { HarnessError } from '../errors'
 import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
 import { auditReads } from './audit-reads'
+import { awaitStore } from './await-rows'
 import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toSession, toTurnRow, toWorkerRow } from './rows'
 import { sql, streamLimit, Unchanged, type Connection, type Row, type Statement } from './sql'
 import { statementsOf } from './write-changes'
@@ -183,6 +184,8 @@ export function sqlStore(connection: Connection): Store {
       }))
       return found ?? { failures: 0, locked_until: null }
     },
+
+    ...awaitStore(connection),
 
     async *auditRows(chain) {
       const page = (after: Row | null): Statement =>

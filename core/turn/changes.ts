@@ -6,6 +6,7 @@ import { HarnessError, unreachable } from '../errors'
 import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Execution } from '../executions/execution'
 import type { Reason } from '../policy/policy'
+import type { AwaitFacts, AwaitOutcome } from './await'
 import { callMoves, type Call, type CallStatus } from './call'
 import type { Content } from './content'
 import type { InboxItem } from './inbox'
@@ -76,6 +77,23 @@ export type DeploymentChange =
   | { readonly type: 'approver.unlocked'; readonly approver: string; readonly at: number }
   | { readonly type: 'decision.refused'; readonly approval_id: string; readonly approver: string; readonly why: string }
   | { readonly type: 'tampering.found'; readonly object: string; readonly what: string }
+  | { readonly type: 'await.opened'; readonly await: AwaitFacts; readonly seal: string; readonly callback: Content | null }
+  /** The same await, to be called at another address from now on. */
+  | { readonly type: 'await.readdressed'; readonly owner: string; readonly await_id: string; readonly callback: Content; readonly at: number }
+  | AwaitClosed
+
+export interface AwaitClosed {
+  readonly type: 'await.closed'
+  readonly owner: string
+  readonly await_id: string
+  readonly status: 'answered' | 'delivered' | 'orphaned' | 'cancelled'
+  readonly outcome: AwaitOutcome | null
+  readonly answered: string | null
+  /** How often it was called. The end holds only if nobody called it since. */
+  readonly attempts: number
+  /** What it was told last, for people. */
+  readonly answer: string | null
+}
 
 export type Change = TurnChange | ExecutionChange | DeploymentChange
 
@@ -146,6 +164,9 @@ function applyChange(turn: Turn, change: Change): Turn {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return turn
     default:
       return unreachable(change)
@@ -175,6 +196,9 @@ export function chainOf(change: Change, sessionId: string | null): string {
     case 'approver.unlocked':
     case 'decision.refused':
     case 'tampering.found':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return 'deployment'
     default:
       if (sessionId === null) throw new HarnessError('invariant_broken', `A change ${change.type} needs a session.`)
