@@ -3,7 +3,7 @@
  * address encrypted under the same facts, so that a row made or edited by hand is never called and gives nobody's results away.
  */
 import { conceal, reveal, seal, sealHolds, type Json } from '../digest'
-import { contentDigest, newContent, type Content } from './content'
+import { newContent, type Content } from './content'
 import type { Ids } from '../ids'
 
 /**
@@ -78,7 +78,7 @@ export function sealedCallback(url: string, facts: AwaitFacts, from: { readonly 
 /** The address; null when there is none that we wrote for this await. */
 export function callbackOf(row: Await, sealKey: Buffer): string | null {
   const { callback } = row
-  if (callback === null || callback.text === null || callback.digest !== contentDigest(callback.salt, callback.text)) return null
+  if (callback === null || callback.text === null) return null
   return reveal(sealKey, 'await_callback', { bound: factsOf(row), hidden: callback.text })
 }
 

@@ -3,7 +3,6 @@
  * happens to either side, whoever waits goes on once, and nobody else is told anything.
  */
 import { setTimeout as wait } from 'node:timers/promises'
-import { verifyDatabase } from '../../core/verify-database'
 import { seal } from '../../core/digest'
 import { look } from '../support/attacker'
 import { awaitScene, comes, heldTurn, newAwaitId, quiet, restart, rowOf, statusIs, waitingExecution, type AwaitScene } from '../support/await-scene'
@@ -92,7 +91,7 @@ describe('asking', () => {
       .then((answer) => answer.status, (error: unknown) => (error as { code: string }).code)
     for (const url of [
       `${origin}/other`, `${origin}/n8nx/a`, `${origin}/n8n/../other`, `${origin}/n8n/%2e%2e/other`, `${origin}/n8n/..%2fother`, `${origin}/n8n/..%5cother`,
-      origin.replace('127.0.0.1', 'localhost') + '/n8n/a', origin.replace('http:', 'https:') + '/n8n/a', 'http://127.0.0.1:1/n8n/a', `${origin}.evil.example/n8n/a`,
+      origin.replace('127.0.0.1', 'localhost') + '/n8n/a', origin.replace('http:', 'https:') + '/n8n/a', 'http://127.0.0.1:1/n8n/a', origin.replace('127.0.0.1', '127.0.0.1.evil.example') + '/n8n/a',
     ]) expect([url, await at(url)]).toEqual([url, 'forbidden'])
     expect(await at(origin.replace('//', '//user:pass@') + '/n8n/a')).toBe('invalid_input')
     expect(await at(`${origin}/n8n/webhook-waiting/5?signature=x`)).toBe('pending')
@@ -117,7 +116,7 @@ describe('being called', () => {
     await statusIs(scene, await_id, 'delivered')
     expect(scene.host.posted).toMatchObject([{ execution: 'one', await_id, status: 'done', answered: 200 }])
     expect(await ask()).toMatchObject({ status: 'done', turns: [{ state: 'completed' }] })
-    expect(await verifyDatabase(scene.place.home)).toMatchObject({ verdict: 'good' })
+    expect(await scene.place.harness.verify_audit({}, scene.place.caller)).toMatchObject({ verdict: 'good', problems: [] })
   })
 
   it('[execution.awaits-end] [await.approval] an await on an approval ends when it is approved, rejected or expired', async () => {
@@ -169,11 +168,11 @@ describe('being called', () => {
     await scene.place.decide(held[2]!.approval_id, 'reject')
     await statusIs(scene, await_id, 'delivered')
     expect(scene.host.posted).toHaveLength(1)
-    expect((await ask()).turns.map((turn) => turn.turn_id)).toEqual([...ids])
+    expect((await ask()).turns.map((turn) => turn.turn_id)).toEqual([...ids, ids[0]])
   })
 
   it('[await.held-again] a turn that needs a person only later is news then', async () => {
-    scene = await awaitScene({ script: [{ calls: [{ function_id: 'shop::refund', arguments: { order: 'A-1', amount: 20 } }], delay_ms: 300 }, { text: 'Done.' }] as never })
+    scene = await awaitScene({ script: [{ calls: [{ function_id: 'shop::refund', arguments: { order: 'A-1', amount: 20 } }], delay_ms: 300 }, { text: 'Done.' }] })
     const sent = await scene.place.harness.send({ message: 'Refund A-1.' }, scene.place.caller)
     const { first, ask, await_id } = await waitingExecution(scene, 'one', [sent.turn_id])
     if (first.status === 'pending') await statusIs(scene, await_id, 'delivered')
