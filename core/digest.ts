@@ -2,7 +2,7 @@
  * One canonical form of JSON and the digests over it. Everything that is hashed, sealed or signed goes through here, so that two
  * places never disagree about what the same value looks like.
  */
-import { createHmac, createSecretKey, hash, timingSafeEqual, type KeyObject } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hash, hkdfSync, timingSafeEqual, type KeyObject } from 'node:crypto'
 import { HarnessError } from './errors'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
@@ -63,4 +63,35 @@ export function sealHolds(key: Buffer, kind: string, value: unknown, given: stri
   }
   const actual = Buffer.from(given)
   return expected.length === actual.length && timingSafeEqual(expected, actual)
+}
+
+const cipher = 'aes-256-gcm'
+const tagBytes = 16
+
+function cipherKey(key: Buffer, kind: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, '', `agent-harness ${kind}`, 32))
+}
+
+/**
+ * A text that the database may hold but nobody may read there: AES-256-GCM under a key of its kind, bound to `bound`. `nonce` is 12
+ * random bytes as hex, never used twice.
+ */
+export function conceal(key: Buffer, kind: string, given: { readonly bound: Json; readonly text: string; readonly nonce: string }): string {
+  const nonce = Buffer.from(given.nonce, 'hex')
+  const work = createCipheriv(cipher, cipherKey(key, kind), nonce, { authTagLength: tagBytes })
+  work.setAAD(Buffer.from(canonical(given.bound)))
+  return Buffer.concat([nonce, work.update(given.text, 'utf8'), work.final(), work.getAuthTag()]).toString('base64')
+}
+
+/** The text again; null when it is none that was concealed under this key for this. Never throws. */
+export function reveal(key: Buffer, kind: string, given: { readonly bound: Json; readonly hidden: string }): string | null {
+  try {
+    const bytes = Buffer.from(given.hidden, 'base64')
+    const work = createDecipheriv(cipher, cipherKey(key, kind), bytes.subarray(0, 12), { authTagLength: tagBytes })
+    work.setAAD(Buffer.from(canonical(given.bound)))
+    work.setAuthTag(bytes.subarray(-tagBytes))
+    return Buffer.concat([work.update(bytes.subarray(12, -tagBytes)), work.final()]).toString('utf8')
+  } catch {
+    return null
+  }
 }

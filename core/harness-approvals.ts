@@ -71,7 +71,7 @@ export function noSuchApproval(approvalId: string): HarnessError {
   return new HarnessError('not_found', `There is no approval ${shownId(approvalId)} that you may see. "agent-harness approvals list" shows those there are.`, { data: { approval_id: approvalId } })
 }
 
-async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {
+export async function visibleApproval(approvalId: string, caller: Caller, engine: Engine): Promise<Approval> {
   const approval = await engine.store.findApproval(approvalId)
   if (approval === null || !maySeeApproval(caller, approval)) {
     throw noSuchApproval(approvalId)

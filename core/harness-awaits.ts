@@ -1,13 +1,175 @@
-/* to come */
-import { HarnessError } from './errors'
+/*
+ * Being called back: `await` and `unawait`. Asking opens the await or tells how it stands; the outbox (hooks/outbox.ts) calls. Asking is
+ * cheap and may be done by many at once, since who is called asks again before it goes on.
+ */
+import { HarnessError, isHarnessError } from './errors'
+import type { Engine } from './engine/engine'
+import { getApproval, visibleApproval } from './harness-approvals'
+import { mayBeCalledAt, maySee, type Caller } from './identity/principal'
 import type { HarnessParts } from './harness-parts'
-import type { Caller } from './identity/principal'
+import { linkKey, shownId, stateOf, turnView } from './harness-views'
 import type { OutputOf, ParsedOf } from './protocol/operations'
+import { answeredSeal, awaitHolds, callbackOf, isOpenAwait, outcomeOf, sealAwait, sealedCallback, wasAnswered, type Await, type AwaitFacts, type AwaitOutcome } from './turn/await'
+import type { Change } from './turn/changes'
+import { isTerminal, type TurnRow } from './turn/turn'
 
-export async function awaitAny(_input: ParsedOf<'await'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'await'>> {
-  throw new HarnessError('invariant_broken', 'await is not there yet.')
+type Asked = ParsedOf<'await'>
+type Answer = OutputOf<'await'>
+
+/** Whoever loses so often meets somebody who asks without end. */
+const mostTries = 50
+
+/** Whether what it waits for is so now. A subject that is not there any more is never done. */
+export async function isDone(row: Pick<AwaitFacts, 'kind' | 'until' | 'subjects'>, { store }: Pick<Engine, 'store'>): Promise<boolean> {
+  if (row.kind === 'approval') {
+    const approvals = await Promise.all(row.subjects.map((id) => store.findApproval(id)))
+    return approvals.every((approval) => approval !== null && approval.status !== 'pending')
+  }
+  return areDone(row, await Promise.all(row.subjects.map((id) => store.findTurn(id))))
 }
 
-export async function unawait(_input: ParsedOf<'unawait'>, _caller: Caller, _parts: HarnessParts): Promise<OutputOf<'unawait'>> {
-  throw new HarnessError('invariant_broken', 'unawait is not there yet.')
+function areDone({ until }: Pick<AwaitFacts, 'until'>, turns: readonly (TurnRow | null)[]): boolean {
+  return turns.every((turn) => turn !== null && isTerminal(turn.status)) || (until === 'held_or_ended' && turns.some((turn) => turn !== null && stateOf(turn) === 'held'))
+}
+
+export async function awaitAny(input: Asked, caller: Caller, parts: HarnessParts): Promise<Answer> {
+  const { engine } = parts
+  const owner = caller.principal.id
+  const asked = subjectsOf(input)
+  const url = input.callback === undefined || input.callback === null ? null : allowedCallback(input.callback.url, caller)
+  if (asked !== null) await requireVisible(asked, caller, engine)
+  for (let tries = 1; tries <= mostTries; tries += 1) {
+    const row = await engine.store.findAwait(owner, input.await_id)
+    if (row === null) {
+      if (asked === null) throw unknownAwait(input.await_id)
+      // looked at again after it is there, so that no end falls between
+      await commit([opened(input, asked, { owner, url }, engine)], caller, engine)
+      continue
+    }
+    requireSame(row, asked, input, engine)
+    if (url !== null && isOpenAwait(row) && callbackOf(row, engine.sealKey) !== url) {
+      const callback = sealedCallback(url, row, engine)
+      await commit([{ type: 'await.readdressed', owner, await_id: row.await_id, callback, at: engine.clock.now() }], caller, engine)
+      continue
+    }
+    if (asked === null) await requireVisible(row, caller, engine)
+    const outcome = outcomeOf(row, await isDone(row, engine), engine.clock.now(), engine.sealKey)
+    const mustRemember = outcome !== null && isOpenAwait(row) && !wasAnswered(row, engine.sealKey)
+    if (!mustRemember || (await remember(row, outcome, caller, engine))) return answerOf(row, outcome, asked?.asked ?? row.subjects, caller, parts)
+  }
+  throw new HarnessError('store_unavailable', `Await ${input.await_id} is changed by too many at once. Ask again.`)
+}
+
+export async function unawait(input: ParsedOf<'unawait'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unawait'>> {
+  const owner = caller.principal.id
+  for (let tries = 1; tries <= mostTries; tries += 1) {
+    const row = await engine.store.findAwait(owner, input.await_id)
+    if (row === null) throw unknownAwait(input.await_id)
+    if (!isOpenAwait(row)) return { cancelled: false }
+    const end = { status: 'cancelled' as const, outcome: null, answered: null, answer: row.last_answer }
+    if (await commit([{ type: 'await.closed', owner, await_id: row.await_id, attempts: row.attempts, ...end }], caller, engine)) return { cancelled: true }
+  }
+  throw new HarnessError('store_unavailable', `Await ${input.await_id} is changed by too many at once. Ask again.`)
+}
+
+interface AskedSubjects extends Pick<AwaitFacts, 'kind' | 'subjects'> {
+  /** As they were given, with repetitions. */
+  readonly asked: readonly string[]
+}
+
+function subjectsOf({ turn_ids: turns, approval_ids: approvals }: Asked): AskedSubjects | null {
+  if (turns !== undefined && approvals !== undefined) throw new HarnessError('invalid_input', 'await: give turn_ids or approval_ids, not both.')
+  const asked = turns ?? approvals
+  return asked === undefined ? null : { kind: turns === undefined ? 'approval' : 'turn', asked, subjects: [...new Set(asked)] }
+}
+
+/** All of them, or none is spoken of. */
+async function requireVisible({ kind, subjects }: Pick<AwaitFacts, 'kind' | 'subjects'>, caller: Caller, engine: Engine): Promise<void> {
+  for (const id of subjects) {
+    if (kind === 'approval') await visibleApproval(id, caller, engine)
+    else await visibleTurn(id, caller, engine)
+  }
+}
+
+async function visibleTurn(id: string, caller: Caller, engine: Engine): Promise<TurnRow> {
+  const turn = await engine.store.findTurn(id)
+  if (turn === null || !maySee(caller.principal, turn.owner)) {
+    throw new HarnessError('not_found', `There is no turn ${shownId(id)} that you may see. Give the turn_id that send answered with.`, { data: { turn_id: id } })
+  }
+  return turn
+}
+
+function unknownAwait(id: string): HarnessError {
+  return new HarnessError('not_found', `You have no await ${shownId(id)}. Give turn_ids or approval_ids to open one.`, { data: { await_id: id } })
+}
+
+/** The first asking decides on subjects, until and deadline; only the address may be another one later. */
+function requireSame(row: Await, asked: AskedSubjects | null, { until }: Asked, engine: Engine): void {
+  const other = (what: string): HarnessError => new HarnessError('conflict', `Await ${row.await_id} ${what}. Use another await_id.`, { data: { await_id: row.await_id } })
+  if (!awaitHolds(row, engine.sealKey)) throw other('was altered outside the harness')
+  const isSame = asked === null || (asked.kind === row.kind && asked.subjects.length === row.subjects.length && asked.subjects.every((id) => row.subjects.includes(id)))
+  if (!isSame) throw other('waits for others')
+  if (until !== undefined && row.kind === 'turn' && until !== row.until) throw other(`waits until ${row.until}`)
+}
+
+function opened(input: Asked, asked: AskedSubjects, given: { readonly owner: string; readonly url: string | null }, engine: Engine): Change {
+  const facts: AwaitFacts = {
+    await_id: input.await_id, owner: given.owner, kind: asked.kind, until: asked.kind === 'approval' ? 'ended' : (input.until ?? 'held_or_ended'),
+    subjects: asked.subjects, deadline: input.deadline ?? null, created_at: engine.clock.now(),
+  }
+  return { type: 'await.opened', await: facts, seal: sealAwait(facts, engine.sealKey), callback: given.url === null ? null : sealedCallback(given.url, facts, engine) }
+}
+
+/** False when somebody was quicker. */
+async function commit(changes: readonly Change[], caller: Caller, engine: Engine): Promise<boolean> {
+  try {
+    await engine.store.commit({ actor: caller.principal.id, at: engine.clock.now(), session_id: null, changes })
+    return true
+  } catch (error) {
+    if (!isHarnessError(error) || error.code !== 'conflict') throw error
+    return false
+  }
+}
+
+/** The caller is told: it need not be called; if it is being called already, it is until it says so itself. False when somebody was quicker. */
+async function remember(row: Await, outcome: AwaitOutcome, caller: Caller, engine: Engine): Promise<boolean> {
+  const answered = answeredSeal(row, outcome, engine.sealKey)
+  if (row.attempts > 0 && row.callback !== null && row.status === 'due') return engine.store.noteAwait(row, { note: 'told', outcome, answered })
+  const { owner, await_id, attempts } = row
+  return commit([{ type: 'await.closed', owner, await_id, attempts, status: 'answered', outcome, answered, answer: row.last_answer }], caller, engine)
+}
+
+async function answerOf(row: Await, outcome: AwaitOutcome | null, ids: readonly string[], caller: Caller, parts: HarnessParts): Promise<Answer> {
+  const { engine } = parts
+  const status: Answer['status'] = row.status === 'cancelled' ? 'cancelled' : (outcome ?? 'pending')
+  const head = { await_id: row.await_id, status, deadline: row.deadline }
+  if (row.kind === 'approval') return { ...head, turns: [], approvals: await Promise.all(ids.map((id) => linked(id, caller, parts))) }
+  const worker = await parts.workerText()
+  const views = new Map(await Promise.all(row.subjects.map(async (id) => {
+    const turn = await visibleTurn(id, caller, engine)
+    return [id, turnView(turn, { calls: await engine.store.callsOf(id), approvals: await engine.store.approvalsOf(id), worker })] as const
+  })))
+  const open = [...views.values()].flatMap((view) => view.approvals).filter((approval) => approval.status === 'pending')
+  const approvals = await Promise.all(open.map((approval) => linked(approval.approval_id, caller, parts).catch(leftOut)))
+  return { ...head, turns: ids.flatMap((id) => views.get(id) ?? []), approvals: approvals.filter((approval) => approval !== null) }
+}
+
+/** One whose call was altered cannot be shown, and nobody is to decide it; the turn tells of it all the same. */
+function leftOut(error: unknown): null {
+  if (isHarnessError(error) && error.code === 'conflict') return null
+  throw error
+}
+
+async function linked(approvalId: string, caller: Caller, parts: HarnessParts): Promise<Answer['approvals'][number]> {
+  return { ...(await getApproval({ approval_id: approvalId }, caller, parts)), link_key: linkKey(parts.engine.sealKey, approvalId) }
+}
+
+/** An address is only called below those that whoever asks may name; compared as the address that will be called. */
+function allowedCallback(given: string, caller: Caller): string {
+  const url = new URL(given)
+  url.hash = ''
+  if (url.username !== '' || url.password !== '') throw new HarnessError('invalid_input', 'await: a callback address must hold no user or password.')
+  const isAllowed = mayBeCalledAt(caller, url)
+  if (!isAllowed) throw new HarnessError('forbidden', `You may not be called at ${url.origin}. The address must begin with one that is registered for you.`)
+  return url.href
 }

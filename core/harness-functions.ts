@@ -9,7 +9,7 @@ import { layersOf } from './engine/engine'
 import { HarnessError, isHarnessError } from './errors'
 import type { HarnessParts } from './harness-parts'
 import { quoted } from './harness-views'
-import type { Caller } from './identity/principal'
+import { mayBeCalledAt, type Caller } from './identity/principal'
 import { isFunctionId, maxFunctionIdLength } from './policy/glob'
 import type { FunctionEntry } from './policy/policy'
 import { entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
@@ -100,20 +100,12 @@ function declaredEntry(input: ParsedOf<'register_function'>, id: string, engine:
   }
 }
 
-function checkAddress({ workflow }: ParsedOf<'register_function'>, { callbacks }: Caller): void {
+function checkAddress({ workflow }: ParsedOf<'register_function'>, caller: Caller): void {
   const url = new URL(workflow.url)
   if (url.username !== '' || url.password !== '' || url.hash !== '') throw new HarnessError('invalid_input', 'workflow.url holds a user, a password or a #. Give the plain address of the webhook.')
-  if (callbacks !== null && !callbacks.some((base) => isUnder(base, url))) {
-    throw new HarnessError('forbidden', `workflow.url is under none of the addresses where this caller may be called: ${callbacks.join(', ') || 'there are none'}. Add the address of n8n to the caller's callbacks.`)
+  if (!mayBeCalledAt(caller, url)) {
+    throw new HarnessError('forbidden', `workflow.url is under none of the addresses where this caller may be called: ${(caller.callbacks ?? []).join(', ') || 'there are none'}. Add the address of n8n to the caller's callbacks.`)
   }
-}
-
-/** Same origin, and a path below the base's: a longer host name or folder name that begins the same is another one. */
-export function isUnder(base: string, url: URL): boolean {
-  if (!URL.canParse(base)) return false
-  const { origin, pathname } = new URL(base)
-  const folder = pathname.endsWith('/') ? pathname : `${pathname}/`
-  return origin !== 'null' && url.origin === origin && (url.pathname === pathname || url.pathname.startsWith(folder))
 }
 
 function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, engine: Engine): void {
@@ -141,6 +133,6 @@ function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs'
   if (grant === undefined) return 'waits_for_a_person'
   const within: FunctionEntry = entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
   const layers = layersOf(authority, grant, { kind: 'function', agent: '', spec: nothingAsked }).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
-  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null }, caller.principal, layers)
+  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null, profile: authority.profile }, caller.principal, layers)
   return effect === 'allow' ? 'runs' : 'waits_for_a_person'
 }

@@ -10,7 +10,7 @@ import type { Authority } from './authority'
 import { startCheckpointer } from './checkpointer'
 import { systemClock, type Clock } from './clock'
 import { configName, loadAuthority, type LoadedAuthority } from './config'
-import type { Engine } from './engine/engine'
+import { ownerGrant, type Engine } from './engine/engine'
 import { startWorker, type Worker } from './engine/worker'
 import { HarnessError, toHarnessError } from './errors'
 import type { FunctionSource } from './functions/function'
@@ -20,6 +20,10 @@ import { builtInFunctions, builtInSource } from './functions/built-in'
 import { workflowSource } from './functions/workflow'
 import { makeHarness } from './harness'
 import { linkKey } from './harness-views'
+import { isDone } from './harness-awaits'
+import type { PostCallback } from './hooks/callback'
+import { postOverHttp } from './hooks/http-callback'
+import { startOutbox } from './hooks/outbox'
 import type { Home } from './home'
 import { isProvablyDead, thisProcess } from './host-process'
 import type { Caller, Scope } from './identity/principal'
@@ -56,6 +60,8 @@ export interface OpenOptions {
   readonly wrapConnection?: (connection: Connection) => Connection
   /** Wraps the source of function calls, likewise. */
   readonly wrapSource?: (source: FunctionSource) => FunctionSource
+  /** Wraps what calls back, likewise. */
+  readonly wrapCallbacks?: (post: PostCallback) => PostCallback
 }
 
 export interface OpenHarness extends Harness {
@@ -116,6 +122,13 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   })
   const checkpointer = startCheckpointer({ store, home, clock, log })
   const worker = options.worker ? startWorker(engine, { program: options.program, version, isDead: isProvablyDead, ...thisProcess() }) : null
+  const outbox = worker === null ? null : startOutbox({
+    store, clock, log, sealKey: engine.sealKey,
+    post: (options.wrapCallbacks ?? ((plain) => plain))(postOverHttp),
+    isWorking: () => worker.state().state === 'working',
+    isDone: (row) => isDone(row, engine),
+    mayBeCalled: (owner) => ownerGrant(engine.authority(), owner) !== null,
+  })
   const verifyAudit = (): Promise<AuditReport> =>
     verifyStore(store, { publicKey: home.checkpointPublicKey, checkpointLines: () => home.readCheckpointLines() })
 
@@ -152,6 +165,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
       return { state, text: state === 'working' ? 'This process runs the turns.' : standingBy(holder) }
     },
     async close() {
+      await outbox?.stop()
       await worker?.stop()
       await checkpointer.stop()
       registrations.close()

@@ -167,6 +167,9 @@ function foldChange(state: FoldState, change: RecordedChange): string | null {
     case 'tampering.found':
     case 'function.registered':
     case 'function.unregistered':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return null
     default:
       return `There is no change ${JSON.stringify((change as { readonly type: string }).type)}.`

@@ -33,3 +33,17 @@ export const operatorRole = 'operator'
 export function maySee(principal: Principal, owner: string): boolean {
   return principal.active && (principal.id === owner || principal.roles.includes(operatorRole))
 }
+
+/**
+ * Whether the harness may call this address for this caller. Same origin, and a path below the base's: a longer host or folder name that
+ * begins the same is another one, and an escaped slash might be another folder to who receives it.
+ */
+export function mayBeCalledAt({ callbacks }: Pick<Caller, 'callbacks'>, url: URL): boolean {
+  if (callbacks === null) return true
+  if (/%2f|%5c/i.test(url.pathname)) return false
+  return callbacks.filter((base) => URL.canParse(base)).some((given) => {
+    const { origin, pathname } = new URL(given)
+    const folder = pathname.endsWith('/') ? pathname : `${pathname}/`
+    return origin !== 'null' && url.origin === origin && (url.pathname === pathname || url.pathname.startsWith(folder))
+  })
+}

@@ -4,6 +4,7 @@ import type { Checkpoint } from '../audit/checkpoint'
 import { areHeads } from '../audit/verify-checkpoints'
 import type { Execution } from '../executions/execution'
 import type { RegistrationRow } from '../policy/registration'
+import { awaitStatuses, type Await } from '../turn/await'
 import type { Call } from '../turn/call'
 import { contentDigest, type Content } from '../turn/content'
 import type { InboxItem } from '../turn/inbox'
@@ -126,6 +127,16 @@ export function toAuditRow(row: Row): AuditRow {
   return {
     chain: text(row, 'chain'), seq: number(row, 'seq'), at: number(row, 'at'), actor: text(row, 'actor'), changes: text(row, 'changes'),
     prev_hash: text(row, 'prev_hash'), hash: text(row, 'hash'),
+  }
+}
+
+export function toAwait(row: Row, subjects: readonly string[]): Await {
+  return {
+    await_id: text(row, 'await_id'), owner: text(row, 'owner'), kind: text(row, 'kind') as Await['kind'], until: text(row, 'until') as Await['until'], subjects,
+    deadline: numberOrNull(row, 'deadline'), created_at: number(row, 'created_at'), seal: text(row, 'seal'), callback: contentOrNull(row, 'callback'),
+    status: awaitStatuses.find((status) => status === row['status']) ?? 'cancelled', outcome: textOrNull(row, 'outcome') as Await['outcome'],
+    answered: textOrNull(row, 'answered'), news: number(row, 'news'), attempts: number(row, 'attempts'), streak: number(row, 'streak'),
+    due_at: numberOrNull(row, 'due_at'), next_at: numberOrNull(row, 'next_at'), last_answer: textOrNull(row, 'last_answer'),
   }
 }
 

@@ -5,6 +5,7 @@ import { chainOf, type Change } from '../turn/changes'
 import type { Turn } from '../turn/turn'
 import { auditReads } from './audit-reads'
 import { contentColumns, toApproval, toAuditRow, toCall, toCheckpoint, toExecution, toInboxItem, toMessage, toRegistration, toSession, toTurnRow, toWorkerRow } from './rows'
+import { awaitStore } from './await-rows'
 import { sql, streamLimit, Unchanged, type Connection, type Row, type Statement } from './sql'
 import { statementsOf, wakeWaitingStatement } from './write-changes'
 import { schemaVersion } from './migrate'
@@ -185,6 +186,8 @@ export function sqlStore(connection: Connection): Store {
       }))
       return found ?? { failures: 0, locked_until: null }
     },
+
+    ...awaitStore(connection),
 
     async *auditRows(chain) {
       const page = (after: Row | null): Statement =>

@@ -6,6 +6,7 @@ import type { Approval, ApprovalStatus } from '../approvals/approval'
 import type { AuditFacts } from '../audit/chain'
 import type { Checkpoint } from '../audit/checkpoint'
 import type { AuditReads } from '../audit/verify'
+import type { Await, AwaitOutcome } from '../turn/await'
 import type { Call } from '../turn/call'
 import type { Change, Session } from '../turn/changes'
 import type { Execution } from '../executions/execution'
@@ -55,6 +56,16 @@ export interface ApproverTries {
   readonly failures: number
   readonly locked_until: number | null
 }
+
+export type AwaitNote =
+  /** It was due for something that is not so any more. */
+  | { readonly note: 'not_yet' }
+  /** A call goes out now. */
+  | { readonly note: 'calling' }
+  /** The call was not taken: again at this time. */
+  | { readonly note: 'again'; readonly next_at: number; readonly streak: number; readonly answer: string }
+  /** The caller asked and was told, while calls went out. */
+  | { readonly note: 'told'; readonly outcome: AwaitOutcome; readonly answered: string }
 
 export interface Store {
   /**
@@ -106,6 +117,16 @@ export interface Store {
   /** Lets parked turns with a call of this function wake at that moment, if they would not before. Contract: touches nothing else. */
   wakeWaiting(functionId: string, at: number): Promise<void>
   approverTries(approver: string): Promise<ApproverTries>
+
+  findAwait(owner: string, awaitId: string): Promise<Await | null>
+  /** Those with an address that are due, now or later, the next first. Contract: cheap when there are none. */
+  dueAwaits(most: number): Promise<readonly Await[]>
+  /** The first deadline of those that wait; null when there is none. */
+  nextAwaitDeadline(): Promise<number | null>
+  /** Those whose deadline has passed before they were due are due now, as timed out. Contract: once for each. */
+  timeOutAwaits(now: number): Promise<void>
+  /** How far a call came; no end of an await, so none of it is on record. Contract: false when it is not as `row` says any more, and nothing changed. */
+  noteAwait(row: Await, note: AwaitNote): Promise<boolean>
 
   /** Audit rows in order of chain and seq, streamed. */
   auditRows(chain?: string): AsyncIterable<AuditRow>

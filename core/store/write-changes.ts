@@ -7,13 +7,14 @@ import { callMoves, type CallStatus } from '../turn/call'
 import type { Change, TurnChange } from '../turn/changes'
 import type { Content } from '../turn/content'
 import type { TurnRow } from '../turn/turn'
+import { awaitRows, dueStatements } from './await-rows'
 import { sql, type MustChange, type SqlValue, type Statement } from './sql'
 
 const conflict = (what: string): MustChange => ({ code: 'conflict', what })
 
-/** The rows of one change; its texts first. */
+/** The rows of one change; its texts first, and last what is due to those who wait for it. */
 export function statementsOf(change: Change, at: number): Statement[] {
-  return [...contentsIn(change).map((content) => contentRow(content, at)), ...rowsOf(change, at)]
+  return [...contentsIn(change).map((content) => contentRow(content, at)), ...rowsOf(change, at), ...dueStatements(change, at)]
 }
 
 function contentRow(content: Content, at: number): Statement {
@@ -62,6 +63,10 @@ function rowsOf(change: Change, at: number): Statement[] {
       ]
     case 'approver.unlocked':
       return [sql('DELETE FROM approver_tries WHERE approver = ?', [change.approver])]
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
+      return awaitRows(change)
     case 'deployment.opened':
     case 'authority.loaded':
     case 'decision.refused':

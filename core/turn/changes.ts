@@ -7,6 +7,7 @@ import type { Approval, SignedDecision } from '../approvals/approval'
 import type { Execution } from '../executions/execution'
 import type { Reason } from '../policy/policy'
 import type { RegistrationRow } from '../policy/registration'
+import type { AwaitFacts, AwaitOutcome } from './await'
 import { callMoves, type Call, type CallStatus } from './call'
 import type { Content } from './content'
 import type { InboxItem } from './inbox'
@@ -80,6 +81,23 @@ export type DeploymentChange =
   /** `replaces`: the seal of the row that stood there, null when there was none. */
   | { readonly type: 'function.registered'; readonly registration: RegistrationRow; readonly replaces: string | null }
   | { readonly type: 'function.unregistered'; readonly registration: RegistrationRow; readonly replaces: string }
+  | { readonly type: 'await.opened'; readonly await: AwaitFacts; readonly seal: string; readonly callback: Content | null }
+  /** The same await, to be called at another address from now on. */
+  | { readonly type: 'await.readdressed'; readonly owner: string; readonly await_id: string; readonly callback: Content; readonly at: number }
+  | AwaitClosed
+
+export interface AwaitClosed {
+  readonly type: 'await.closed'
+  readonly owner: string
+  readonly await_id: string
+  readonly status: 'answered' | 'delivered' | 'orphaned' | 'cancelled'
+  readonly outcome: AwaitOutcome | null
+  readonly answered: string | null
+  /** How often it was called. The end holds only if nobody called it since. */
+  readonly attempts: number
+  /** What it was told last, for people. */
+  readonly answer: string | null
+}
 
 export type Change = TurnChange | ExecutionChange | DeploymentChange
 
@@ -152,6 +170,9 @@ function applyChange(turn: Turn, change: Change): Turn {
     case 'tampering.found':
     case 'function.registered':
     case 'function.unregistered':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return turn
     default:
       return unreachable(change)
@@ -183,6 +204,9 @@ export function chainOf(change: Change, sessionId: string | null): string {
     case 'tampering.found':
     case 'function.registered':
     case 'function.unregistered':
+    case 'await.opened':
+    case 'await.readdressed':
+    case 'await.closed':
       return 'deployment'
     default:
       if (sessionId === null) throw new HarnessError('invariant_broken', `A change ${change.type} needs a session.`)

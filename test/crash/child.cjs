@@ -115,6 +115,15 @@ function wrapSource(source) {
   }
 }
 
+function wrapCallbacks(post) {
+  return async (url, body, signal) => {
+    if (kill.at === 'callback' && kill.when === 'before') die('before a callback')
+    const answer = await post(url, body, signal)
+    if (kill.at === 'callback' && kill.when === 'after') die('after the answer of a callback')
+    return answer
+  }
+}
+
 function tracedModel() {
   const { parseScript, scriptedModel } = core('model/scripted')
   const model = scriptedModel(parseScript(JSON.stringify(plan.script)))
@@ -140,7 +149,7 @@ async function run() {
   if (plan.migrate_only) return migrateOnly()
   const { openHarness, openHome } = core('index')
   const home = await openHome(plan.folder)
-  const harness = await openHarness({ home, env: {}, log, program: 'serve', worker: true, model: tracedModel(), wrapConnection, wrapSource })
+  const harness = await openHarness({ home, env: {}, log, program: 'serve', worker: true, model: tracedModel(), wrapConnection, wrapSource, wrapCallbacks })
   const caller = harness.localCaller('crash-test')
   let stoodBy = false
   await until(() => {
@@ -205,6 +214,20 @@ const perform = {
       const { turns: byStatus } = await harness.overview()
       return ['queued', 'running', 'awaiting_functions', 'waiting_approval'].every((status) => (byStatus[status] ?? 0) === 0)
     })
+  },
+  async await({ of }, harness, caller) {
+    if (readFileSync(plan.trace, { encoding: 'utf8', flag: 'a+' }).includes('"awaited"')) return
+    const { await_id, url } = plan.await
+    const { status } = await harness.await({ await_id, turn_ids: [turns.get(of).turn_id], until: 'ended', callback: { url } }, caller)
+    appendFileSync(plan.trace, `${JSON.stringify({ awaited: status })}\n`)
+  },
+  async until_told() {
+    const database = new Database(`${plan.folder}/harness.db`, { readonly: true })
+    try {
+      await until(() => !['waiting', 'due'].includes(database.prepare('SELECT status FROM awaits').pluck().get()))
+    } finally {
+      database.close()
+    }
   },
   wait: ({ ms }) => new Promise((resolve) => setTimeout(resolve, ms)),
 }

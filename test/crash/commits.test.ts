@@ -5,7 +5,7 @@
  */
 import { endCrashes, type Kill } from '../support/crash-child'
 import { full, killAll, killAtMoments, runUnharmed, type MatrixResult } from '../support/crash-matrix'
-import { approvedRefund, crashScripts, messageAndStop, readThenWrite, triggeredRefund, type CrashScript } from '../support/crash-scripts'
+import { approvedRefund, awaitedRefund, crashScripts, messageAndStop, readThenWrite, triggeredRefund, type CrashScript } from '../support/crash-scripts'
 
 const totals = { runs: 0, kills: 0, requests: 0, doubled: 0, lost: 0 }
 
@@ -30,9 +30,9 @@ function placesOf(labels: readonly string[], form: { readonly of: 'turn' | 'any'
   })
 }
 
-/** The first is killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
+/** The first, and the one that is called back, are killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
 const formOf = (script: CrashScript): { readonly of: 'turn' | 'any'; readonly isShort: boolean } => ({
-  of: full || script === readThenWrite ? 'any' : 'turn',
+  of: full || script === readThenWrite || script === awaitedRefund ? 'any' : 'turn',
   isShort: !full && ![readThenWrite, approvedRefund, triggeredRefund, messageAndStop].includes(script),
 })
 
@@ -104,6 +104,10 @@ describe.each(crashScripts)('$name', (script) => {
 
   it('[crash.terminal-or-parked] [speed.zero-lost] every turn comes to its end with a reason, or is parked for one, and no message is lost', () => {
     expect(broken('crash.terminal-or-parked', 'speed.zero-lost')).toEqual([])
+  })
+
+  it('[await.crash] whoever waits for the turn is told of its end', () => {
+    expect(broken('await.crash')).toEqual([])
   })
 
   it('[crash.chains-verify] [crash.chains-fold] the record verifies and folds to what the rows say', () => {

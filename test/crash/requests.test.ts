@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { checkAlways, checkEnd, cutCalls, readRows, verified } from '../support/crash-check'
 import { crashServer, endCrashes, inLanes, soon, type CrashHome, type Kill, type Lane, type RunEnd } from '../support/crash-child'
 import { killAll, prepared } from '../support/crash-matrix'
-import { approvedRefund, idempotentWrite, readThenWrite, severalAtOnce, triggeredRefund, type CrashScript } from '../support/crash-scripts'
+import { approvedRefund, awaitedRefund, idempotentWrite, readThenWrite, severalAtOnce, triggeredRefund, type CrashScript } from '../support/crash-scripts'
 
 afterAll(endCrashes)
 
@@ -72,4 +72,11 @@ it('[call.idempotent-resent] an idempotent call that is cut again and again is s
   expect(await verified(home)).toMatchObject({ verdict: 'good', problems: [] })
   expect(new Set(home.requests().map((request) => request.call_id)).size).toBe(1)
   expect(home.requests()).toHaveLength(3)
+}, 60_000)
+
+it('[await.crash] [crash.request-to-answer] killed right before a callback, or before its answer is on record: it is made again', async () => {
+  const kills = (['before', 'after'] as const).map((when): Kill => ({ at: 'callback', when }))
+  const { findings, kills: killed } = await killAll(awaitedRefund, [...kills.map((kill) => [kill]), ...kills.map((kill) => [kill, kill])])
+  expect(findings).toEqual([])
+  expect(killed).toBe(6)
 }, 60_000)

@@ -12,7 +12,7 @@ import { canonical } from '../../core/digest'
 import { openHomeReadOnly } from '../../core/home'
 import { verifyDatabase } from '../../core/verify-database'
 import { copyDatabase, type RunEnd, type CrashHome, type TracedMessage } from './crash-child'
-import type { ScriptedTurn } from './crash-scripts'
+import { scriptedAwaitId, type ScriptedTurn } from './crash-scripts'
 import type { SeenRequest } from './counting-server'
 
 export interface Finding {
@@ -170,6 +170,7 @@ export async function checkEnd(home: CrashHome, end: RunEnd, crash: Crash): Prom
     ...checkAlways(home, rows), ...checkResults(rows), ...checkModel(home, rows, crash.cut), ...checkCalls(home, rows, crash),
     ...checkTurns(home, rows, { ...crash, report }),
   ]
+  findings.push(...checkAwait(home))
   const audit = await verified(home)
   if (audit.verdict !== 'good') findings.push(found('crash.chains-verify', `the record is ${audit.verdict}: ${audit.could_not_tell.join(' ')}`))
   for (const problem of audit.problems) {
@@ -178,6 +179,20 @@ export async function checkEnd(home: CrashHome, end: RunEnd, crash: Crash): Prom
   }
   if (report.stood_by) findings.push(found('lease.dead-owner-replaced', 'it stood by for a process that was dead'))
   return findings
+}
+
+/** Whoever waits was told: by a call, or by the answer to what they asked. Nobody is called who was told so. */
+function checkAwait(home: CrashHome): Finding[] {
+  if (home.script.isAwaited !== true) return []
+  const lost = (text: string): Finding[] => [found('await.crash', text)]
+  const answered = home.trace().flatMap((line) => ('awaited' in line ? [line.awaited] : []))
+  const rows = looking(home, (database) => database.prepare('SELECT status, callback FROM awaits').all()) as { status: string; callback: string | null }[] | null
+  if (rows?.length !== 1) return lost(`there are ${String(rows?.length)} awaits`)
+  const bodies = home.callbacks().map((seen) => seen.body)
+  const odd = bodies.filter((body) => body !== JSON.stringify({ await_id: scriptedAwaitId, status: 'done' }))
+  if (odd.length > 0) return lost(`somebody was told ${odd.join()}`)
+  if (rows[0]?.status === 'delivered') return bodies.length > 0 ? [] : lost('a callback counts as delivered that nobody got')
+  return rows[0]?.status === 'answered' && answered.includes('done') ? [] : lost(`the await is ${String(rows[0]?.status)}, and whoever waits was told ${answered.join() || 'nothing'}`)
 }
 
 /** What a process says of the record that had no part in it. */

@@ -10,7 +10,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { TurnView } from '../../core/protocol/operations'
-import type { CrashScript, PersonStep } from './crash-scripts'
+import { scriptedAwaitId, type CrashScript, type PersonStep } from './crash-scripts'
 import { startCountingServer, type CountingServer, type SeenRequest } from './counting-server'
 
 const root = path.join(__dirname, '../..')
@@ -25,6 +25,8 @@ export type Kill =
   /** When the request of a function would go out, or when its answer is there. */
   | { readonly at: 'function'; readonly when: 'before' | 'after'; readonly function_id: string }
   | { readonly at: 'model' }
+  /** When a callback would go out, or when its answer is there. */
+  | { readonly at: 'callback'; readonly when: 'before' | 'after' }
 
 export interface ChildReport {
   /** What every commit said, in order, and its first and last statement (if statements were counted). */
@@ -76,6 +78,8 @@ export interface CrashHome {
   readonly url: string
   pathOf(functionId: string): string
   requests(functionId?: string): readonly SeenRequest[]
+  /** Calls to whoever waits. */
+  callbacks(): readonly SeenRequest[]
   /** Writes down what a run has to do; answers the name of that file. */
   plan(options: RunOptions): string
   /** What the children wrote down, oldest first. */
@@ -83,7 +87,7 @@ export interface CrashHome {
   remove(): void
 }
 
-export type TraceLine = { readonly killed: string } | { readonly stands_by: true } | { readonly asked: readonly TracedMessage[] }
+export type TraceLine = { readonly killed: string } | { readonly stands_by: true } | { readonly awaited: string } | { readonly asked: readonly TracedMessage[] }
 
 export interface TracedMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'function_result'
@@ -129,7 +133,7 @@ function checkBuild(): void {
 const config = (publicKey: string, url: string): string => `
 deployment: d_00000000000000000000000000000000
 principals:
-  local: { roles: [owner], scopes: [turns:write, turns:read, identity:read, approvals:decide, admin] }
+  local: { roles: [owner], scopes: [turns:write, turns:read, identity:read, awaits, approvals:decide, admin] }
 approvers:
   - { name: alice, public_key: "${publicKey}", roles: [approver] }
 policy:
@@ -154,17 +158,20 @@ export async function makeCrashHome(script: CrashScript): Promise<CrashHome> {
   const trace = path.join(folder, 'trace.jsonl')
   writeFileSync(path.join(folder, 'harness.yaml'), config(publicKey, shared.url + prefix), { mode: 0o600 })
   const pathOf = (functionId: string): string => `${prefix}/${functionId.replace('shop::', '')}`
+  const waitsAt = `/waits-${String(number)}`
+  shared.plan(waitsAt, { kind: 'answer', body: { accepted: true, awaitId: scriptedAwaitId } })
   let plans = 0
   const home: CrashHome = {
     folder, script, key: pair.privateKey, url: shared.url + prefix, pathOf,
     databasePath: path.join(folder, 'harness.db'),
     requests: (functionId) =>
       shared.requests.filter((seen) => (functionId === undefined ? seen.path.startsWith(`${prefix}/`) : seen.path === pathOf(functionId))),
+    callbacks: () => shared.requests.filter((seen) => seen.path === waitsAt),
     plan({ kill, steps, migrateOnly }) {
       plans += 1
       const name = path.join(folder, `plan-${String(plans)}.json`)
       const approver_key = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
-      const todo = { script: script.model, steps: steps ?? script.steps, kill: kill ?? null, migrate_only: migrateOnly ?? false }
+      const todo = { script: script.model, steps: steps ?? script.steps, kill: kill ?? null, migrate_only: migrateOnly ?? false, await: { await_id: scriptedAwaitId, url: shared.url + waitsAt } }
       writeFileSync(name, JSON.stringify({ folder, trace, approver_key, ...todo }))
       return name
     },

@@ -11,6 +11,10 @@ export type PersonStep =
   | { readonly do: 'until_sent'; readonly of: string; readonly function_id: string }
   | { readonly do: 'until_held'; readonly of: string }
   | { readonly do: 'until_over' }
+  /** As a workflow does that waits for the turn: once, and again only where it got no answer. */
+  | { readonly do: 'await'; readonly of: string }
+  /** Until the await is over, by its row. */
+  | { readonly do: 'until_told' }
   | { readonly do: 'wait'; readonly ms: number }
 
 export interface ScriptedCall {
@@ -38,7 +42,12 @@ export interface CrashScript {
   readonly turns: readonly ScriptedTurn[]
   /** A function whose answer never comes. */
   readonly held?: string
+  /** Somebody waits for the turn: when all is over they were told of its end. */
+  readonly isAwaited?: boolean
 }
+
+/** Of the one await of a script. */
+export const scriptedAwaitId = 'await_of_a_crash_script'
 
 const call = (name: string, given: object, ends: string): ScriptedCall => ({ function_id: `shop::${name}`, arguments: given, ends })
 const asks = (...calls: readonly ScriptedCall[]): object => ({
@@ -138,7 +147,14 @@ export const undecidedRefund: CrashScript = {
   turns: [{ key: 'first', ends: ['awaiting_functions', 'approval'] }],
 }
 
+export const awaitedRefund: CrashScript = {
+  name: 'a refund that somebody waits for to be called back',
+  model: [asks(refund), { text: 'Refunded.' }],
+  steps: [say('Refund A-1.'), { do: 'await', of: 'first' }, { do: 'decide', of: 'first', decision: 'approve' }, over, { do: 'until_told' }],
+  calls: [refund], turns: done, isAwaited: true,
+}
+
 export const crashScripts: readonly CrashScript[] = [
   readThenWrite, approvedRefund, triggeredRefund, rejectedRefund, undecidedRefund, expiringApproval, idempotentWrite, severalAtOnce, deniedCall,
-  messageAndStop,
+  messageAndStop, awaitedRefund,
 ]
