@@ -11,8 +11,8 @@ export class HarnessServer implements ICredentialType {
   icon = { light: 'file:../nodes/icons/harness.svg', dark: 'file:../nodes/icons/harness.dark.svg' } as const
 
   properties: INodeProperties[] = [
-    { displayName: 'Address', name: 'address', type: 'string', default: 'http://127.0.0.1:4127', required: true, description: 'Where "agent-harness serve" listens' },
-    { displayName: 'Token', name: 'token', type: 'string', typeOptions: { password: true }, default: '', required: true, description: 'Made on the server with "agent-harness tokens"' },
+    { displayName: 'Address', name: 'address', type: 'string', default: 'http://127.0.0.1:4477', required: true, description: 'Where "agent-harness serve" listens' },
+    { displayName: 'Token', name: 'token', type: 'string', typeOptions: { password: true }, default: '', required: true, description: 'Made on the server with "agent-harness tokens add n8n"' },
     {
       displayName: 'Call Signing Key', name: 'callSigningKey', type: 'string', typeOptions: { password: true }, default: '',
       description: 'Only for the Function Trigger: with it the workflow knows that a call comes from this server',
