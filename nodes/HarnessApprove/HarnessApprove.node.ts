@@ -24,7 +24,7 @@ export class HarnessApprove implements INodeType {
     description: 'Wait until a person has decided about what an agent wants to do. Send them approval.url before this node; lead all outputs back to Await Turn.',
     defaults: { name: 'Agent Harness Approve' },
     // a model must never be asked about itself
-    usableAsTool: undefined,
+    usableAsTool: undefined as never,
     inputs: [NodeConnectionTypes.Main],
     outputs: names.map((displayName) => ({ type: NodeConnectionTypes.Main, displayName })),
     outputNames: names,

@@ -27,7 +27,6 @@ export class HarnessFunctionTrigger implements INodeType {
     subtitle: '={{ $parameter["functionId"] }}',
     description: 'Offer this workflow to agents as a function (tool). The last item is the result.',
     defaults: { name: 'Agent Harness Function Trigger' },
-    usableAsTool: undefined,
     inputs: [],
     outputs: [NodeConnectionTypes.Main],
     credentials: harnessCredentials,
