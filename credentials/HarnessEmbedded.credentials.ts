@@ -14,7 +14,7 @@ export class HarnessEmbedded implements ICredentialType {
     { displayName: 'Folder', name: 'folder', type: 'string', default: '', placeholder: '/home/node/.n8n/second-harness', description: 'Where database, configuration and keys live; made at first use. If left empty, agent-harness in the folder of n8n.' },
     { displayName: 'Ollama Address', name: 'ollamaUrl', type: 'string', default: '', placeholder: 'http://host.docker.internal:11434', description: 'If left empty, OLLAMA_HOST, else http://127.0.0.1:11434' },
     {
-      displayName: 'Keys', name: 'keys', type: 'string', typeOptions: { password: true, rows: 4 }, default: '', placeholder: 'SHOP_TOKEN=…',
+      displayName: 'Secrets', name: 'secrets', type: 'string', typeOptions: { password: true, rows: 4 }, default: '', placeholder: 'SHOP_TOKEN=…',
       description: 'What harness.yaml refers to as ${NAME}: NAME=value, one a line. Stays in n8n.',
     },
   ]

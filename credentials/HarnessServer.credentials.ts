@@ -14,7 +14,7 @@ export class HarnessServer implements ICredentialType {
     { displayName: 'Address', name: 'address', type: 'string', default: 'http://127.0.0.1:4477', required: true, description: 'Where "agent-harness serve" listens' },
     { displayName: 'Token', name: 'token', type: 'string', typeOptions: { password: true }, default: '', required: true, description: 'Made on the server with "agent-harness tokens add n8n"' },
     {
-      displayName: 'Call Signing Key', name: 'callSigningKey', type: 'string', typeOptions: { password: true }, default: '',
+      displayName: 'Call Signing Secret', name: 'callSigningSecret', type: 'string', typeOptions: { password: true }, default: '',
       description: 'Only for the Function Trigger: with it the workflow knows that a call comes from this server',
     },
   ]

@@ -3,12 +3,12 @@
  * Approved is only what the harness says is approved, and nobody's answer in time is Timed Out.
  */
 import {
-  NodeConnectionTypes,
+  NodeConnectionTypes, UserError,
   type IExecuteFunctions, type INodeExecutionData, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
 import { askedBy, awaitIdOf, sortApprovals, timedOutApprovals } from '../shared/awaited'
 import { connect, harnessCredentials, harnessProperty } from '../shared/connect'
-import { asNodeError, messageOf, NodeProblem } from '../shared/errors'
+import { asNodeError, messageOf } from '../shared/errors'
 import { answerWaiting, park, resumeUrl, waitingUrl, waitingWebhooks, type Kept } from '../shared/waiting'
 
 const names = ['Approved', 'Rejected', 'Timed Out']
@@ -51,7 +51,7 @@ export class HarnessApprove implements INodeType {
         approval_ids: ids, callback: { url: waitingUrl(resumeUrl(this)) },
       }
       const awaited = await (await connect(this)).call('await', input)
-      const given = items.map(({ json }) => ({ json: { harness_execution_id: json['harness_execution_id'] ?? null } }))
+      const given = items.map(({ json }, item) => ({ json: { harness_execution_id: json['harness_execution_id'] ?? null }, pairedItem: { item } }))
       if (awaited.status !== 'pending') return sortApprovals(awaited, asked, given)
       const deadline = Math.max(...awaited.approvals.map(({ expires_at }) => expires_at))
       await park(this, { input, asked, given }, { stamped: [[], [], timedOutApprovals(awaited, asked, given)], deadline })
@@ -71,5 +71,5 @@ export class HarnessApprove implements INodeType {
 function approvalIdOf(context: IExecuteFunctions, item: number): string {
   const id = context.getNodeParameter('approvalId', item, '') as unknown
   if (typeof id === 'string' && id.trim() !== '') return id.trim()
-  throw new NodeProblem(`Approval ID is empty at item ${item}. It comes from the output Needs Approval of Agent Harness Await Turn.`)
+  throw new UserError(`Approval ID is empty at item ${item}. It comes from the output Needs Approval of Agent Harness Await Turn.`)
 }

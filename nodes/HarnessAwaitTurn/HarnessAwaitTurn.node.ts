@@ -3,12 +3,12 @@
  * calls back. What comes out is read from the harness, never from who calls.
  */
 import {
-  NodeConnectionTypes, sleep,
+  NodeConnectionTypes, sleep, UserError,
   type IExecuteFunctions, type INodeExecutionData, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
 import { askedBy, awaitIdOf, isBetween, sortTurns, timedOutTurns, turnsForModel, type Asked, type Awaited, type LinkOf } from '../shared/awaited'
 import { connect, harnessCredentials, harnessProperty } from '../shared/connect'
-import { asNodeError, messageOf, NodeProblem } from '../shared/errors'
+import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm } from '../shared/fixed'
 import { answerWaiting, park, resumeUrl, waitingUrl, waitingWebhooks, type Kept } from '../shared/waiting'
 
@@ -96,5 +96,5 @@ async function askHarness(context: IExecuteFunctions, asked: readonly Asked[], i
 function turnIdOf(context: IExecuteFunctions, item: number): string {
   const id = context.getNodeParameter('turnId', item, '') as unknown
   if (typeof id === 'string' && id.trim() !== '') return id.trim()
-  throw new NodeProblem(`Turn ID is empty at item ${item}. Put Agent Harness Send before this node, or name the turn.`)
+  throw new UserError(`Turn ID is empty at item ${item}. Put Agent Harness Send before this node, or name the turn.`)
 }

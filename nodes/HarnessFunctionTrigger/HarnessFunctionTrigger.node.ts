@@ -4,14 +4,15 @@
  * for n8n. Only what the harness signed starts the workflow, and each call starts it once.
  */
 import {
-  NodeConnectionTypes,
+  NodeConnectionTypes, UserError,
   type IDataObject, type IHookFunctions, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { connect, harnessCredentials } from '../shared/connect'
-import { asNodeError, messageOf, NodeProblem } from '../shared/errors'
+import { asNodeError, messageOf } from '../shared/errors'
 import { limitsOf, replayGuard, schemaOf, versionOf, type ArgumentField, type LimitField } from '../shared/function-input'
 import { callFactsKey } from '../shared/inside-function'
+import { answerOf, requestOf } from '../shared/web'
 import { triggerProperties } from './properties'
 
 /** Twice as long as a signature is fresh. */
@@ -94,7 +95,7 @@ async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData
   const { callSigningKey, where } = await connect(context)
   if (callSigningKey === null) return answer(context, 401, `The credential for ${where} has no call signing key. Nothing ran.`)
   const { verifyCall } = await import('../../core/index.js')
-  const request = context.getRequestObject() as ReturnType<IWebhookFunctions['getRequestObject']> & { rawBody?: Buffer }
+  const request = requestOf(context)
   // as it was registered, which is what the harness signed: a proxy may have changed what arrived
   const { pathname, search } = new URL(context.getNodeWebhookUrl('default') ?? '')
   const verdict = verifyCall({
@@ -112,7 +113,7 @@ async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData
 }
 
 function answer(context: IWebhookFunctions, status: number, message: string): IWebhookResponseData {
-  context.getResponseObject().status(status).json({ message })
+  answerOf(context).status(status).json({ message })
   return { noWebhookResponse: true }
 }
 
@@ -121,7 +122,7 @@ function registrationOf(context: IHookFunctions): InputOf<'register_function'> {
   const limits = (context.getNodeParameter('unattended', {}) as { limit?: LimitField[] }).limit ?? []
   const { idempotent, timeLimit } = context.getNodeParameter('options', {}) as { idempotent?: boolean; timeLimit?: number }
   const url = context.getNodeWebhookUrl('default')
-  if (url === undefined) throw new NodeProblem('n8n gives this trigger no address.')
+  if (url === undefined) throw new UserError('n8n gives this trigger no address.')
   return {
     id: textOf(context, 'functionId', 'Function Name'),
     description: textOf(context, 'functionDescription', 'Description'),
@@ -136,14 +137,15 @@ function registrationOf(context: IHookFunctions): InputOf<'register_function'> {
 }
 
 function textOf(context: IHookFunctions, name: string, shown: string): string {
-  const text = String(context.getNodeParameter(name, '')).trim()
-  if (text === '') throw new NodeProblem(`${shown} is empty.`)
+  const given = context.getNodeParameter(name, '') as unknown
+  const text = typeof given === 'string' ? given.trim() : ''
+  if (text === '') throw new UserError(`${shown} is empty.`)
   return text
 }
 
 function workflowOf(context: IHookFunctions): { id: string; name: string } {
   const { id, name } = context.getWorkflow()
-  if (id === undefined || id === '') throw new NodeProblem('The workflow has no ID yet. Save it first.')
+  if (id === undefined || id === '') throw new UserError('The workflow has no ID yet. Save it first.')
   return { id, name: (name ?? 'unnamed').slice(0, 256) }
 }
 

@@ -1,12 +1,12 @@
 /* Send: gives work to the harness and goes on. Thin: parameters to inputs (shared/send-input), the operation, its answer as an item. */
 import {
-  NodeConnectionTypes, NodeOperationError,
+  NodeConnectionTypes, NodeOperationError, UserError,
   type IDataObject, type IExecuteFunctions, type ILoadOptionsFunctions, type INodeExecutionData, type INodePropertyOptions, type INodeType, type INodeTypeDescription,
 } from 'n8n-workflow'
 import { openAtStart } from '../shared/at-start'
 import { turnFacts } from '../shared/awaited'
 import { connect, harnessCredentials, type Connection } from '../shared/connect'
-import { asNodeError, messageOf, NodeProblem } from '../shared/errors'
+import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm, notFixed } from '../shared/fixed'
 import { isInsideFunction } from '../shared/inside-function'
 import { keyOf, runInput, sendInput, sentFacts, type SendOptions } from '../shared/send-input'
@@ -56,7 +56,7 @@ export class HarnessSend implements INodeType {
 }
 
 async function perform(context: IExecuteFunctions, item: number): Promise<IDataObject> {
-  const operation = context.getNodeParameter('operation', item) as string
+  const operation = context.getNodeParameter('operation', item)
   refuse(context, operation)
   const connection = await connect(context)
   switch (operation) {
@@ -66,7 +66,7 @@ async function perform(context: IExecuteFunctions, item: number): Promise<IDataO
       return run(context, connection, item)
     case 'status': {
       const turn = await connection.call('status', { turn_id: textOf(context, 'turnId', item) })
-      if (turn === null) throw new NodeProblem('There is no such turn, or it is not yours.')
+      if (turn === null) throw new UserError('There is no such turn, or it is not yours.')
       return turnFacts(turn)
     }
     case 'stop': {
@@ -83,10 +83,10 @@ function refuse(context: IExecuteFunctions, operation: string): void {
   const { type, parameters } = context.getNode()
   const field = isToolForm(type) || context.isToolExecution() ? notFixed(parameters) : null
   if (field !== null) {
-    throw new NodeProblem(`${field} must be a fixed value where this node is a tool of an agent: with an expression there the model could choose what it may do. Only what is sent may come from the model.`)
+    throw new UserError(`${field} must be a fixed value where this node is a tool of an agent: with an expression there the model could choose what it may do. Only what is sent may come from the model.`)
   }
   if ((operation === 'send' || operation === 'run') && isInsideFunction(context, context.getInputData())) {
-    throw new NodeProblem('This workflow runs as a function of an agent, and from there no turn is started yet: it would have rights and a budget of its own. Return a result, and let the agent that called go on.')
+    throw new UserError('This workflow runs as a function of an agent, and from there no turn is started yet: it would have rights and a budget of its own. Return a result, and let the agent that called go on.')
   }
 }
 
@@ -118,5 +118,6 @@ function keyFor(context: IExecuteFunctions, item: number, operation: string): st
 
 function textOf(context: IExecuteFunctions, name: string, item: number): string {
   const value = context.getNodeParameter(name, item, '') as unknown
-  return typeof value === 'string' ? value : value === null || value === undefined ? '' : String(value)
+  if (value === null || value === undefined) return ''
+  return typeof value === 'object' ? JSON.stringify(value) : String(value as string | number | boolean)
 }

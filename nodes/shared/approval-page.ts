@@ -6,30 +6,27 @@
 import type { IDataObject, IWebhookFunctions, IWebhookResponseData } from 'n8n-workflow'
 import { connect } from './connect'
 import { messageOf } from './errors'
+import { answerOf, queryText, requestOf } from './web'
 
 export async function answerOnPage(context: IWebhookFunctions): Promise<IWebhookResponseData> {
-  const { answeredPage, answerInput, approvalPage, isHarnessError, pageHeaders, problemPage } = await import('../../core/index.js')
+  const { answeredPage, answerInput, approvalPage, pageHeaders, problemPage } = await import('../../core/index.js')
   const send = (status: number, html: string): IWebhookResponseData => {
-    context.getResponseObject().status(status).set(pageHeaders).send(html)
+    answerOf(context).status(status).set(pageHeaders).send(html)
     return { noWebhookResponse: true }
   }
   try {
-    const query = context.getQueryData() as IDataObject
-    const named = { approval_id: String(query['approval_id']), link_key: String(query['key'] ?? '') }
+    const named = { approval_id: queryText(context, 'approval_id') ?? '', link_key: queryText(context, 'key') ?? '' }
     const connection = await connect(context)
     const detail = await connection.call('open_approval', named)
     const options = { action: sameAddress(context), linkKey: named.link_key }
-    if (context.getRequestObject().method !== 'POST' || detail.status !== 'pending') return send(200, approvalPage(detail, options))
+    if (requestOf(context).method !== 'POST' || detail.status !== 'pending') return send(200, approvalPage(detail, options))
     const form = texts(context.getBodyData())
-    try {
-      // which approval and by which key stands in the address; a form cannot say otherwise
-      await connection.call('answer_approval', { ...answerInput(form), ...named })
-    } catch (error) {
-      if (!isHarnessError(error)) throw error
-      const { responder = '', reason = '' } = form
-      return send(400, approvalPage(await connection.call('open_approval', named), { ...options, problem: error.message, given: { responder, reason } }))
-    }
-    return send(200, answeredPage(await connection.call('open_approval', named)))
+    // which approval and by which key stands in the address; a form cannot say otherwise
+    const problem = await connection.call('answer_approval', { ...answerInput(form), ...named }).then(() => null, messageOf)
+    const after = await connection.call('open_approval', named)
+    if (problem === null || after.status !== 'pending') return send(200, answeredPage(after))
+    const { responder = '', reason = '' } = form
+    return send(400, approvalPage(after, { ...options, problem, given: { responder, reason } }))
   } catch (error) {
     return send(404, problemPage({ title: 'This cannot be shown', message: messageOf(error) }))
   }
@@ -37,7 +34,7 @@ export async function answerOnPage(context: IWebhookFunctions): Promise<IWebhook
 
 /** Only the query: a proxy may have put n8n below a path that n8n does not know of. */
 function sameAddress(context: IWebhookFunctions): string {
-  const { originalUrl } = context.getRequestObject()
+  const { originalUrl } = requestOf(context)
   const at = originalUrl.indexOf('?')
   return at === -1 ? '' : originalUrl.slice(at)
 }

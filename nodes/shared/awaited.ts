@@ -123,7 +123,7 @@ export function turnFacts(turn: TurnView): IDataObject {
     state: turn.state,
     reason: turn.reason,
     detail: turn.detail,
-    result: (turn.result ?? null) as IDataObject | null,
+    result: turn.result ?? null,
     question: turn.question as IDataObject | null,
     calls: turn.calls.map(({ function_call_id, function_id, status, reason }) => ({ function_call_id, function_id, status, reason })),
   }

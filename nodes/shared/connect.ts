@@ -2,10 +2,12 @@
  * How a node reaches its harness: inside this n8n (with no credential, or with one that names another folder, Ollama or keys), or on a
  * server. A node sees one thing either way: an operation of the table by its name.
  */
-import type { IExecuteFunctions, IHookFunctions, IHttpRequestOptions, ILoadOptionsFunctions, INodeProperties, INodeCredentialDescription, IWebhookFunctions } from 'n8n-workflow'
+import {
+  UserError,
+  type IExecuteFunctions, type IHookFunctions, type IHttpRequestOptions, type ILoadOptionsFunctions, type INodeCredentialDescription, type INodeProperties, type IWebhookFunctions,
+} from 'n8n-workflow'
 import type { Caller, Harness, InputOf, OperationName, OutputOf } from '../../core/index'
 import { defaultSettings, openEmbedded, whyNotHere, type EmbeddedSettings } from './embedded'
-import { NodeProblem } from './errors'
 
 export type Context = IExecuteFunctions | IWebhookFunctions | IHookFunctions | ILoadOptionsFunctions
 
@@ -24,8 +26,8 @@ export const harnessProperty: INodeProperties = {
   type: 'options',
   noDataExpression: true,
   options: [
-    { name: 'Inside This n8n', value: 'inside', description: 'Needs nothing: lives in the folder of this n8n and uses Ollama on this machine' },
-    { name: 'Inside This n8n, Own Settings', value: 'settings', description: 'Another folder, another Ollama, or keys. After a restart of n8n its turns go on when the next Agent Harness node runs.' },
+    { name: 'In This Installation', value: 'inside', description: 'Needs nothing: lives in the folder of this n8n and uses Ollama on this machine' },
+    { name: 'In This Installation, Own Settings', value: 'settings', description: 'Another folder, another Ollama, or keys. After a restart of n8n its turns go on when the next Agent Harness node runs.' },
     { name: 'Server', value: 'server', description: 'One that runs with "agent-harness serve". Needed in queue mode.' },
   ],
   default: 'inside',
@@ -39,12 +41,12 @@ export const harnessCredentials: INodeCredentialDescription[] = [
 
 export async function connect(context: Context): Promise<Connection> {
   if (Reflect.get(context.getWorkflowSettings(), 'engineType') === 'v2') {
-    throw new NodeProblem('This workflow is set to the engine v2 of n8n, which cannot park a node until it is called back. Choose the standard engine in the workflow settings.')
+    throw new UserError('This workflow is set to the engine v2 of n8n, which cannot park a node until it is called back. Choose the standard engine in the workflow settings.')
   }
   const kind = harnessKind(context)
   if (kind === 'server') return serverConnection(context)
   const problem = whyNotHere(process.env, process.versions.node)
-  if (problem !== null) throw new NodeProblem(problem)
+  if (problem !== null) throw new UserError(problem)
   return embeddedConnection(kind === 'settings' ? await settingsOf(context) : defaultSettings(process.env), `n8n:${context.getWorkflow().id ?? 'unsaved'}`)
 }
 
@@ -52,25 +54,25 @@ export async function connect(context: Context): Promise<Connection> {
 function harnessKind(context: Context): string {
   const kind = context.getNode().parameters['harness'] ?? 'inside'
   if (kind === 'inside' || kind === 'settings' || kind === 'server') return kind
-  throw new NodeProblem('Harness takes no expression: choose one of its values.')
+  throw new UserError('Harness takes no expression: choose one of its values.')
 }
 
 async function settingsOf(context: Context): Promise<EmbeddedSettings> {
-  const given = await context.getCredentials<{ folder?: string; ollamaUrl?: string; keys?: string }>('harnessEmbedded')
+  const given = await context.getCredentials<{ folder?: string; ollamaUrl?: string; secrets?: string }>('harnessEmbedded')
   const usual = defaultSettings(process.env)
   return {
     folder: (given.folder ?? '').trim() || usual.folder,
-    env: { ...keysOf(given.keys ?? ''), ...((given.ollamaUrl ?? '').trim() === '' ? {} : { OLLAMA_HOST: (given.ollamaUrl ?? '').trim() }) },
+    env: { ...secretsOf(given.secrets ?? ''), ...((given.ollamaUrl ?? '').trim() === '' ? {} : { OLLAMA_HOST: (given.ollamaUrl ?? '').trim() }) },
   }
 }
 
 /** `NAME=value` a line. */
-export function keysOf(text: string): Record<string, string> {
+export function secretsOf(text: string): Record<string, string> {
   const lines = text.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'))
   return Object.fromEntries(lines.map((line, index) => {
     const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$/.exec(line) ?? []
     // the line itself may be a secret: it is not shown
-    if (name === undefined || value === undefined) throw new NodeProblem(`Line ${index + 1} of Keys is not NAME=value.`)
+    if (name === undefined || value === undefined) throw new UserError(`Line ${index + 1} of Secrets is not NAME=value.`)
     return [name, value]
   }))
 }
@@ -79,7 +81,7 @@ async function embeddedConnection(settings: EmbeddedSettings, sourceId: string):
   const harness = await openEmbedded(settings)
   const { state, text } = harness.workerState()
   if (state !== 'working') {
-    throw new NodeProblem(`Another process runs the turns of ${settings.folder}. ${text} Only one n8n can use a folder: end the other, or choose Harness: Server for both.`)
+    throw new UserError(`Another process runs the turns of ${settings.folder}. ${text} Only one n8n can use a folder: end the other, or choose Harness: Server for both.`)
   }
   const caller: Caller = { ...harness.localCaller(sourceId), source: { type: 'n8n', id: sourceId } }
   return {
@@ -90,7 +92,7 @@ async function embeddedConnection(settings: EmbeddedSettings, sourceId: string):
 }
 
 async function serverConnection(context: Context): Promise<Connection> {
-  const { address, callSigningKey } = await context.getCredentials<{ address: string; callSigningKey?: string }>('harnessServer')
+  const { address, callSigningSecret } = await context.getCredentials<{ address: string; callSigningSecret?: string }>('harnessServer')
   const { remoteHarness } = await import('../../core/index.js')
   const harness = remoteHarness(async (path, body) => {
     const options: IHttpRequestOptions = {
@@ -100,7 +102,7 @@ async function serverConnection(context: Context): Promise<Connection> {
     const response = (await context.helpers.httpRequestWithAuthentication.call(context as IExecuteFunctions, 'harnessServer', options)) as { statusCode: number; body: unknown }
     return { status: response.statusCode, body: response.body }
   })
-  const key = (callSigningKey ?? '').trim()
+  const key = (callSigningSecret ?? '').trim()
   return {
     // the server knows by the token who calls
     call: (operation, input) => callOf(harness, operation)(input, nobody),

@@ -2,12 +2,7 @@
  * What went wrong, as n8n shows it: the sentence of the harness as it is, at the item it belongs to. The one place where errors of the
  * core become errors of n8n.
  */
-import { NodeApiError, NodeOperationError, type INode, type JsonObject } from 'n8n-workflow'
-
-/** A sentence for the person at the editor; becomes a NodeOperationError where node and item are known. */
-export class NodeProblem extends Error {
-  override name = 'NodeProblem'
-}
+import { NodeApiError, NodeOperationError, UserError, type INode, type JsonObject } from 'n8n-workflow'
 
 const harnessBrand = Symbol.for('n8n-nodes-agent-harness.error')
 
@@ -23,7 +18,7 @@ export function asNodeError(node: INode, error: unknown, itemIndex?: number): No
     const description = error.code === 'model_unavailable' ? dockerHint : `Code: ${error.code}`
     return new NodeOperationError(node, error.message, { ...at, description })
   }
-  if (error instanceof NodeProblem) return new NodeOperationError(node, error.message, at)
+  if (error instanceof UserError) return new NodeOperationError(node, error.message, at)
   if (typeof error === 'object' && error !== null && ('httpCode' in error || 'response' in error || 'errno' in error)) {
     return new NodeApiError(node, error as JsonObject, { ...at, message: 'The harness server could not be reached. See the address in the credential.' })
   }

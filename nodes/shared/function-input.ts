@@ -3,8 +3,8 @@
  * a version that changes when the workflow does. What cannot be read is refused, since a limit that is lost would let more pass.
  */
 import { createHash } from 'node:crypto'
+import { UserError } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
-import { NodeProblem } from './errors'
 
 export interface ArgumentField {
   readonly name: string
@@ -26,9 +26,9 @@ type Limits = NonNullable<InputOf<'register_function'>['unattended']>
 
 export function schemaOf(fields: readonly ArgumentField[]): Schema {
   const names = fields.map(({ name }) => name.trim())
-  if (names.includes('')) throw new NodeProblem('An argument has no name.')
+  if (names.includes('')) throw new UserError('An argument has no name.')
   const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice !== undefined) throw new NodeProblem(`There are two arguments ${twice}.`)
+  if (twice !== undefined) throw new UserError(`There are two arguments ${twice}.`)
   return {
     type: 'object',
     properties: Object.fromEntries(fields.map((field) => [field.name.trim(), propertyOf(field)])),
@@ -44,7 +44,7 @@ function propertyOf(field: ArgumentField): JsonValue {
       return { type: 'string', ...description }
     case 'choice': {
       const choices = listOf(field.choices ?? '')
-      if (choices.length === 0) throw new NodeProblem(`Argument ${field.name} has no choices.`)
+      if (choices.length === 0) throw new UserError(`Argument ${field.name} has no choices.`)
       return { type: 'string', enum: choices, ...description }
     }
     case 'texts':
@@ -58,7 +58,7 @@ function propertyOf(field: ArgumentField): JsonValue {
 export function limitsOf(limits: readonly LimitField[], fields: readonly ArgumentField[]): Limits {
   return limits.map(({ argument, test, value }) => {
     const field = fields.find(({ name }) => name.trim() === argument.trim())
-    if (field === undefined) throw new NodeProblem(`Runs Without a Person When names ${argument.trim() || 'no argument'}, which is not an argument of this function.`)
+    if (field === undefined) throw new UserError(`Runs Without a Person When names ${argument.trim() || 'no argument'}, which is not an argument of this function.`)
     return { argument: argument.trim(), test, value: limitValue(field, test, value) }
   })
 }
@@ -73,14 +73,14 @@ function limitValue(field: ArgumentField, test: LimitField['test'], value: strin
 function valueOf(field: ArgumentField, value: string): JsonValue {
   if (field.type === 'number' || field.type === 'integer') return numberOf(field, value)
   if (field.type !== 'boolean') return value
-  if (value.trim() !== 'true' && value.trim() !== 'false') throw new NodeProblem(`Runs Without a Person When: ${field.name} is true or false, not ${value}.`)
+  if (value.trim() !== 'true' && value.trim() !== 'false') throw new UserError(`Runs Without a Person When: ${field.name} is true or false, not ${value}.`)
   return value.trim() === 'true'
 }
 
 function numberOf(field: ArgumentField, value: string): number {
   const number = value.trim() === '' ? NaN : Number(value)
   if (Number.isFinite(number)) return number
-  throw new NodeProblem(`Runs Without a Person When: the limit of ${field.name} is no number.`)
+  throw new UserError(`Runs Without a Person When: the limit of ${field.name} is no number.`)
 }
 
 const listOf = (text: string): string[] => text.split(',').map((one) => one.trim()).filter((one) => one !== '')

@@ -3,9 +3,8 @@
  * holds; what cannot be read is refused before anything is sent.
  */
 import { createHash } from 'node:crypto'
-import type { IDataObject } from 'n8n-workflow'
+import { jsonParse, UserError, type IDataObject } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
-import { NodeProblem } from './errors'
 
 /** The same item of the same run of the same execution has the same key: a retry inside n8n never sends twice. */
 export function keyOf(parts: { execution: string; node: string; run: number; item: number; operation: string }): string {
@@ -33,7 +32,7 @@ export interface SendFields {
 
 export function sendInput(fields: SendFields, key: string): InputOf<'send'> {
   const { message, options } = fields
-  if (message.trim() === '') throw new NodeProblem('Message is empty.')
+  if (message.trim() === '') throw new UserError('Message is empty.')
   const given = turnOptions(options)
   return {
     message,
@@ -65,9 +64,9 @@ export function globs(text: string | undefined): string[] {
 }
 
 export function runInput(fields: { functionId: string; arguments: unknown; sessionId: string; waitSeconds: number }, key: string): InputOf<'trigger'> {
-  if (fields.functionId.trim() === '') throw new NodeProblem('Function is empty: choose one.')
+  if (fields.functionId.trim() === '') throw new UserError('Function is empty: choose one.')
   const args = parsed(fields.arguments, 'Arguments')
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) throw new NodeProblem('Arguments is no JSON object.')
+  if (typeof args !== 'object' || args === null || Array.isArray(args)) throw new UserError('Arguments is no JSON object.')
   return {
     call: { function_id: fields.functionId.trim(), arguments: args as InputOf<'trigger'>['call']['arguments'] },
     ...named('session_id', fields.sessionId),
@@ -79,11 +78,10 @@ export function runInput(fields: { functionId: string; arguments: unknown; sessi
 /** n8n gives a JSON field as text or, from an expression, as the value. */
 function parsed(value: unknown, name: string): unknown {
   if (typeof value !== 'string') return value
-  try {
-    return JSON.parse(value) as unknown
-  } catch {
-    throw new NodeProblem(`${name} is no valid JSON.`)
-  }
+  const unreadable = Symbol('unreadable')
+  const read = jsonParse<unknown>(value, { fallbackValue: unreadable })
+  if (read === unreadable) throw new UserError(`${name} is no valid JSON.`)
+  return read
 }
 
 export function named(name: string, value: string): Record<string, string> {

@@ -3,13 +3,14 @@
  * that fires lets the parked items out without running the node, so what they would be is stamped beforehand; everything that throws in
  * a webhook resumes the execution, so nothing may; and the address is one for the whole execution, so who calls must name the await.
  */
-import { WAIT_INDEFINITELY, type IExecuteFunctions, type INodeExecutionData, type IWebhookDescription, type IWebhookFunctions, type IWebhookResponseData } from 'n8n-workflow'
+import { UserError, WAIT_INDEFINITELY, type IExecuteFunctions, type INodeExecutionData, type IWebhookDescription, type IWebhookFunctions, type IWebhookResponseData } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { answerOnPage } from './approval-page'
 import type { Asked, Awaited } from './awaited'
 import { connect } from './connect'
 import { n8nLog } from './embedded'
 import { messageOf } from './errors'
+import { answerOf, queryText, requestOf } from './web'
 
 /** The end of the address of a parked execution that is ours, for callbacks and pages of all our nodes. Not a node's id: n8n would sign that otherwise. */
 export const waitingSuffix = 'agent-harness'
@@ -35,7 +36,9 @@ const keptKey = 'agentHarnessAwait'
 
 /** Where the harness calls back, with the token of this execution in it. */
 export function resumeUrl(context: IExecuteFunctions | IWebhookFunctions): string {
-  return String(context.evaluateExpression('{{ $execution.resumeUrl }}', 0))
+  const url: unknown = context.evaluateExpression('{{ $execution.resumeUrl }}', 0)
+  if (typeof url === 'string') return url
+  throw new UserError('n8n gives this execution no address to be called back at.')
 }
 
 /** An address of this execution that ends with our suffix. */
@@ -62,7 +65,7 @@ export type Resume = (awaited: Awaited, kept: Kept, resume: string) => INodeExec
 export async function answerWaiting(context: IWebhookFunctions, resume: Resume): Promise<IWebhookResponseData> {
   try {
     if (isForPage(context)) return await answerOnPage(context)
-    if (context.getRequestObject().method !== 'POST') return statusPage(context)
+    if (requestOf(context).method !== 'POST') return statusPage(context)
     return await answerCallback(context, resume)
   } catch (error) {
     n8nLog.warn({ execution: context.getExecutionId() }, `an answer to a waiting node failed: ${messageOf(error)}`)
@@ -84,7 +87,7 @@ async function answerCallback(context: IWebhookFunctions, resume: Resume): Promi
 }
 
 function isForPage(context: IWebhookFunctions): boolean {
-  return typeof Reflect.get(context.getQueryData(), 'approval_id') === 'string'
+  return queryText(context, 'approval_id') !== null
 }
 
 function keptBy(context: IWebhookFunctions): Kept | null {
@@ -95,7 +98,7 @@ function keptBy(context: IWebhookFunctions): Kept | null {
 
 function statusPage(context: IWebhookFunctions): IWebhookResponseData {
   const text = 'This workflow waits for an agent, or for the person who decides about what it wants to do.\nNothing is decided at this address.\n'
-  context.getResponseObject().status(200).set({ 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' }).send(text)
+  answerOf(context).status(200).set({ 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' }).send(text)
   return { noWebhookResponse: true }
 }
 
