@@ -39,7 +39,7 @@ const openOnes = (awaited: Awaited, turn: TurnView): Approval[] => awaited.appro
 
 /** Held, yet nobody is asked any more: a decision is in and the turn has not taken it up yet. Soon it will be something else. */
 export function isBetween(awaited: Awaited): boolean {
-  return awaited.turns.some((turn) => turn.state === 'held' && openOnes(awaited, turn).length === 0)
+  return awaited.turns.some((turn) => turn.state === 'held' && turn.approvals.every(({ status }) => status !== 'pending'))
 }
 
 /**
