@@ -101,7 +101,7 @@ function decidedItem(approval: Approval, decision: string, from: { asked: readon
       decision,
       approval_id: approval.approval_id,
       function_id: approval.function_id,
-      arguments: approval.arguments as IDataObject,
+      ...argumentFacts(approval),
       decided_by: approval.decided_by,
       responder: responder ?? null,
       channel: channel ?? null,
@@ -134,7 +134,7 @@ function approvalFacts(approval: Approval, now: number): IDataObject {
     approval_id: approval.approval_id,
     function_id: approval.function_id,
     description: approval.description,
-    arguments: approval.arguments as IDataObject,
+    ...argumentFacts(approval),
     why: [...approval.why],
     risk: approval.risk,
     who_may_decide: [...approval.approver_roles],
@@ -142,6 +142,11 @@ function approvalFacts(approval: Approval, now: number): IDataObject {
     expires_at: new Date(approval.expires_at).toISOString(),
     time_left: timeLeft(approval.expires_at - now),
   }
+}
+
+/** Twice, since n8n lets no expression read a field of the name `arguments`. */
+function argumentFacts({ arguments: exact }: Approval): IDataObject {
+  return { arguments: exact as IDataObject, arguments_text: JSON.stringify(exact) }
 }
 
 /** In words, cut off to what people care for: `23 h 59 min`. */
