@@ -4,7 +4,7 @@ import type { ICredentialType, INodeProperties } from 'n8n-workflow'
 export class HarnessEmbedded implements ICredentialType {
   name = 'harnessEmbedded'
 
-  displayName = 'Agent Harness Inside n8n'
+  displayName = 'Agent Harness Own Settings'
 
   documentationUrl = 'https://www.npmjs.com/package/n8n-nodes-agent-harness'
 

@@ -119,5 +119,5 @@ function keyFor(context: IExecuteFunctions, item: number, operation: string): st
 function textOf(context: IExecuteFunctions, name: string, item: number): string {
   const value = context.getNodeParameter(name, item, '') as unknown
   if (value === null || value === undefined) return ''
-  return typeof value === 'object' ? JSON.stringify(value) : String(value as string | number | boolean)
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
