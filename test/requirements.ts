@@ -363,6 +363,26 @@ const groups: readonly Group[] = [
       ['ollama.local-or-cloud', 'A model is local only if configuration, its address and its server all say so.'],
     ],
   },
+  {
+    source: 'design §11, nodes of n8n',
+    promises: [
+      ['n8n.await-id', 'A wait of a node has the same id whenever n8n asks again, and no other wait has it.'],
+      ['n8n.await-outputs', 'Await Turn gives each turn once, through the output it belongs to.'],
+      ['n8n.await-timeout', 'A wait that timed out leaves through Not Done or Timed Out, marked as such.'],
+      ['n8n.approve-closed', 'Nothing but the status approved, read from the harness, leaves through Approved.'],
+      ['n8n.approve-timeout', 'What n8n lets out by its own timer is stamped as timed out beforehand.'],
+      ['n8n.strangers-ignored', 'A callback that does not name the await of the node, and any error on the way, leaves the execution waiting.'],
+      ['n8n.get-decides-nothing', 'Opening the address of a waiting execution decides nothing and resumes nothing.'],
+      ['n8n.send-key', 'An item of an execution is sent once, however often n8n runs its node again.'],
+      ['n8n.tool-fixed', 'As a tool of an agent a node takes no expression where rights are given.'],
+      ['n8n.tool-no-link', 'What a model reads of an await holds no key of an approval.'],
+      ['n8n.no-nested-send', 'A workflow that runs as a function starts no turn.'],
+      ['n8n.call-once', 'A signed call that comes again does not run a workflow again.'],
+      ['n8n.limits-read', 'A limit of a workflow function that cannot be read is refused, never dropped.'],
+      ['n8n.queue-refused', 'Queue mode without a server, and a Node that is too old, are refused with what to do.'],
+      ['n8n.commands-open-nothing', 'Only a starting n8n opens its harness, and only one that was used before.'],
+    ],
+  },
 ]
 
 export const requirements: readonly Requirement[] = groups.flatMap(({ source, promises }) =>
