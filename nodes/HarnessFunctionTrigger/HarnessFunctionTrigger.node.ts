@@ -1,0 +1,164 @@
+/*
+ * Function Trigger: makes the workflow a function (tool) that agents of the harness may call. Registered while the workflow is active;
+ * taken back when it is deactivated by hand. n8n takes no webhook down when it shuts down, so a restart keeps the function: its calls wait
+ * for n8n. Only what the harness signed starts the workflow, and each call starts it once.
+ */
+import {
+  NodeConnectionTypes, UserError,
+  type IDataObject, type IHookFunctions, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
+} from 'n8n-workflow'
+import type { InputOf } from '../../core/index'
+import { connect, harnessCredentials } from '../shared/connect'
+import { asNodeError, messageOf } from '../shared/errors'
+import { limitsOf, replayGuard, schemaOf, versionOf, type ArgumentField, type LimitField } from '../shared/function-input'
+import { callFactsKey } from '../shared/inside-function'
+import { answerOf, requestOf } from '../shared/web'
+import { triggerProperties } from './properties'
+
+/** Twice as long as a signature is fresh. */
+const isReplay = replayGuard(600_000)
+
+export class HarnessFunctionTrigger implements INodeType {
+  description: INodeTypeDescription = {
+    displayName: 'Agent Harness Function Trigger',
+    name: 'harnessFunctionTrigger',
+    icon: { light: 'file:../icons/function.svg', dark: 'file:../icons/function.dark.svg' },
+    group: ['trigger'],
+    version: 1,
+    subtitle: '={{ $parameter["functionId"] }}',
+    description: 'Offer this workflow to agents as a function (tool). The last item is the result.',
+    defaults: { name: 'Agent Harness Function Trigger' },
+    inputs: [],
+    outputs: [NodeConnectionTypes.Main],
+    credentials: harnessCredentials,
+    eventTriggerDescription: 'Agents call this workflow when it is published, not while you listen here. To try its steps, pin sample arguments on this node.',
+    activationMessage: 'Agents can call this workflow now.',
+    triggerPanel: {
+      header: 'Agents call this workflow when it is published',
+      executionsHelp: {
+        active: 'Calls of agents show up under Executions. To try the steps here, pin sample arguments on this node.',
+        inactive: 'Publish the workflow, and agents can call it. To try the steps here, pin sample arguments on this node.',
+      },
+      activationHint: 'Publish the workflow, and agents can call it.',
+    },
+    webhooks: [{ name: 'default', httpMethod: 'POST', responseMode: 'lastNode', responseData: 'allEntries', path: 'function', ndvHideUrl: true }],
+    properties: triggerProperties,
+  }
+
+  webhookMethods = {
+    default: {
+      /** Registering the same again is no change, and another version must replace the old one. */
+      async checkExists(this: IHookFunctions): Promise<boolean> {
+        return false
+      },
+      async create(this: IHookFunctions): Promise<boolean> {
+        // listening in the editor must not take the place of the active version
+        if (this.getMode() === 'manual' || this.getActivationMode() === 'manual') return true
+        try {
+          const input = registrationOf(this)
+          const { id } = await (await connect(this)).call('register_function', input)
+          const kept = this.getWorkflowStaticData('node')
+          kept['functionId'] = id
+          kept['url'] = input.workflow.url
+          return true
+        } catch (error) {
+          throw asNodeError(this.getNode(), error)
+        }
+      },
+      async delete(this: IHookFunctions): Promise<boolean> {
+        const kept = this.getWorkflowStaticData('node')
+        const { functionId, url } = kept
+        if (typeof functionId !== 'string' || url !== this.getNodeWebhookUrl('default')) return true
+        try {
+          await (await connect(this)).call('unregister_function', { id: functionId, workflow_id: workflowOf(this).id })
+        } catch (error) {
+          throw asNodeError(this.getNode(), error)
+        }
+        delete kept['functionId']
+        delete kept['url']
+        return true
+      },
+    },
+  }
+
+  async webhook(this: IWebhookFunctions): Promise<IWebhookResponseData> {
+    try {
+      return await receive(this)
+    } catch (error) {
+      // what is thrown here would start the workflow
+      return answer(this, 503, `${messageOf(error)} Nothing ran.`)
+    }
+  }
+}
+
+async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData> {
+  const { callSigningKey, where } = await connect(context)
+  if (callSigningKey === null) return answer(context, 401, `The credential for ${where} has no call signing key. Nothing ran.`)
+  const { verifyCall } = await import('../../core/index.js')
+  const request = requestOf(context)
+  // as it was registered, which is what the harness signed: a proxy may have changed what arrived
+  const { pathname, search } = new URL(context.getNodeWebhookUrl('default') ?? '')
+  const verdict = verifyCall({
+    method: 'POST', path: `${pathname}${search}`, body: request.rawBody ?? '', now: Date.now(),
+    header: (name) => { const value = request.headers[name.toLowerCase()]; return typeof value === 'string' ? value : null },
+  }, callSigningKey)
+  if (!verdict.ok) return answer(context, 401, `${verdict.problem} Nothing ran.`)
+  const { idempotent } = context.getNodeParameter('options', {}) as { idempotent?: boolean }
+  if (idempotent !== true && isReplay(`${context.getNode().id} ${verdict.callId}`, Date.now())) return answer(context, 409, 'This call came already. It is not run twice.')
+  const json: IDataObject = {
+    ...context.getBodyData(),
+    [callFactsKey]: { call_id: verdict.callId, function_id: context.getNodeParameter('functionId') as string },
+  }
+  return { workflowData: [[{ json }]] }
+}
+
+function answer(context: IWebhookFunctions, status: number, message: string): IWebhookResponseData {
+  answerOf(context).status(status).json({ message })
+  return { noWebhookResponse: true }
+}
+
+function registrationOf(context: IHookFunctions): InputOf<'register_function'> {
+  const fields = (context.getNodeParameter('arguments', {}) as { argument?: ArgumentField[] }).argument ?? []
+  const limits = (context.getNodeParameter('unattended', {}) as { limit?: LimitField[] }).limit ?? []
+  const { idempotent, timeLimit } = context.getNodeParameter('options', {}) as { idempotent?: boolean; timeLimit?: number }
+  const url = context.getNodeWebhookUrl('default')
+  if (url === undefined) throw new UserError('n8n gives this trigger no address.')
+  return {
+    id: textOf(context, 'functionId', 'Function Name'),
+    description: textOf(context, 'functionDescription', 'Description'),
+    schema: schemaOf(fields),
+    risk: context.getNodeParameter('risk') as 'low' | 'medium' | 'high',
+    side_effects: context.getNodeParameter('sideEffects') as 'none' | 'read' | 'write',
+    idempotent: idempotent ?? false,
+    ...(timeLimit === undefined ? {} : { timeout_ms: timeLimit * 1000 }),
+    unattended: limitsOf(limits, fields),
+    workflow: { ...workflowOf(context), version: versionHere(context), url },
+  }
+}
+
+function textOf(context: IHookFunctions, name: string, shown: string): string {
+  const given = context.getNodeParameter(name, '') as unknown
+  const text = typeof given === 'string' ? given.trim() : ''
+  if (text === '') throw new UserError(`${shown} is empty.`)
+  return text
+}
+
+function workflowOf(context: IHookFunctions): { id: string; name: string } {
+  const { id, name } = context.getWorkflow()
+  if (id === undefined || id === '') throw new UserError('The workflow has no ID yet. Save it first.')
+  return { id, name: (name ?? 'unnamed').slice(0, 256) }
+}
+
+/** n8n tells a node no version, so it is made of what this function consists of: the nodes after this one and those they hang on. */
+function versionHere(context: IHookFunctions): string {
+  const own = context.getNode().name
+  const after = context.getChildNodes(own).map(({ name }) => name)
+  const before = after.flatMap((name) => context.getParentNodes(name, { connectionType: 'ALL' as never }).map((node) => node.name))
+  const names = [...new Set([own, ...after, ...before])].sort()
+  const workflow = Reflect.get(context, 'workflow') as { nodes?: Record<string, IDataObject>; connectionsBySourceNode?: Record<string, unknown> } | undefined
+  const nodes = names.map((name) => {
+    const { type, typeVersion, parameters, disabled, credentials } = workflow?.nodes?.[name] ?? {}
+    return { name, type, typeVersion, parameters, disabled, credentials }
+  })
+  return versionOf(nodes, names.map((name) => workflow?.connectionsBySourceNode?.[name] ?? null))
+}
