@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { endN8n, makePlace, n8nCommand, startN8n, type N8nPlace, type N8nServer } from '../support/n8n'
+import { endN8n, makePlace, n8nCommand, startN8n, type N8nPlace, type N8nServer, type StartOptions } from '../support/n8n'
 import { createWorkflow } from '../support/n8n-api'
 import { bareTools, installPackage, nodeNames, npmEnvironment, packageFolder, packedPackage, removeFolder } from '../support/n8n-package'
 
@@ -93,16 +93,19 @@ describe('the start of n8n', () => {
     const inside: number[] = []
     const starts = { with: [] as number[], without: [] as number[] }
     let files: readonly string[] = []
+    // also without us, so that the probe costs both the same
+    const probing = (out: string): StartOptions =>
+      ({ nodeOptions: ['--require', probe], env: { HARNESS_PROBE_FOLDER: packageFolder(withUs.folder), HARNESS_PROBE_OUT: out } })
     for (let round = 0; round < 5; round += 1) {
       const out = path.join(withUs.folder, `probe-${String(round)}.json`)
-      const probed = await startN8n(withUs, { nodeOptions: ['--require', probe], env: { HARNESS_PROBE_FOLDER: packageFolder(withUs.folder), HARNESS_PROBE_OUT: out } })
+      const probed = await startN8n(withUs, probing(out))
       starts.with.push(probed.readyAfter)
       await probed.stop()
       const told = JSON.parse(readFileSync(out, 'utf8')) as { milliseconds: number; files: string[] }
       inside.push(told.milliseconds)
       files = told.files
       if (round >= 3) continue
-      const plain = await startN8n(without)
+      const plain = await startN8n(without, probing(path.join(without.folder, 'probe.json')))
       starts.without.push(plain.readyAfter)
       await plain.stop()
     }

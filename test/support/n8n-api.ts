@@ -130,6 +130,15 @@ export async function executionIs(
   }
 }
 
+/** The address that resumes a waiting execution, with its token, as the harness gets it from the node that waits. */
+export async function resumeAddress(n8n: N8nServer, executionId: string): Promise<string> {
+  const { data } = await editorApi<{ data: string }>(n8n, 'GET', `/executions/${executionId}`)
+  // a flat list, in which objects name their values by place
+  const flat = JSON.parse(data) as unknown[]
+  const holder = flat.find((part): part is { resumeToken: string } => typeof part === 'object' && part !== null && 'resumeToken' in part)
+  return `${n8n.url}/webhook-waiting/${executionId}?signature=${String(flat[Number(holder?.resumeToken)])}`
+}
+
 /** What a node put out on one of its outputs, over all its runs. */
 export function itemsOf(execution: Execution, node: string, output = 0): readonly Item[] {
   return (execution.data.resultData.runData[node] ?? []).flatMap((run) => run.data?.main?.[output] ?? [])
@@ -160,8 +169,9 @@ export async function callWebhook(
 
 /** Waits until a production webhook of an activated workflow is there. Asks by a method that starts nothing: n8n then names the right one. */
 export async function webhookIsThere(n8n: N8nServer, address: string): Promise<void> {
-  for (const until = performance.now() + 15_000; performance.now() < until; await wait(50)) {
+  for (const until = performance.now() + 15_000; performance.now() < until; ) {
     if ((await callWebhook(n8n, address, undefined, { method: 'PATCH' })).text.includes('Did you mean')) return
+    await wait(50)
   }
   throw new Error(`There is no webhook at ${address}.`)
 }

@@ -88,8 +88,9 @@ export async function startN8n(place: N8nPlace, { env = {}, nodeOptions = [] }: 
     const ready = await fetch(`${place.url}/healthz/readiness`, { signal: AbortSignal.timeout(2_000) }).then((answer) => answer.ok, () => false)
     return ready && readFileSync(place.log, 'utf8').slice(said).includes('Editor is now accessible')
   }
-  for (const until = began + 120_000; !(await answers()); await wait(50)) {
-    if (child.exitCode === null && child.signalCode === null && performance.now() < until) continue
+  while (!(await answers())) {
+    await wait(50)
+    if (child.exitCode === null && child.signalCode === null && performance.now() < began + 120_000) continue
     child.kill('SIGKILL')
     throw new Error(`n8n did not start:\n${readFileSync(place.log, 'utf8').slice(said).slice(-3_000)}`)
   }
@@ -103,6 +104,12 @@ export async function startN8n(place: N8nPlace, { env = {}, nodeOptions = [] }: 
     if ((await Promise.race([ended, wait(30_000, null, { ref: false })])) === null) await kill()
   }
   return { place, url: place.url, pid: child.pid!, readyAfter, stop, kill, ended }
+}
+
+/** Ends n8n, by SIGTERM or SIGKILL, and starts it again on the same place. After SIGKILL n8n itself waits ten seconds before it goes on. */
+export async function restartN8n(n8n: N8nServer, how: 'stop' | 'kill', options: StartOptions = {}): Promise<N8nServer> {
+  await n8n[how]()
+  return startN8n(n8n.place, options)
 }
 
 /** Runs one of n8n's commands on a place, also beside a server: `['export:nodes', '--output=…']`. */
