@@ -105,6 +105,17 @@ export async function listExecutions(n8n: N8nServer, workflowId: string): Promis
   return (await publicApi<{ data: Execution[] }>(n8n, 'GET', `/executions?workflowId=${workflowId}&includeData=true&limit=100`)).data
 }
 
+/** The only execution of a workflow, as soon as there is one: n8n shows it a moment after it began. */
+export async function onlyExecution(n8n: N8nServer, workflowId: string): Promise<Execution> {
+  for (const until = performance.now() + 15_000; performance.now() < until; ) {
+    const [execution, ...others] = await listExecutions(n8n, workflowId)
+    if (others.length > 0) throw new Error(`Workflow ${workflowId} was run ${others.length + 1} times.`)
+    if (execution !== undefined) return execution
+    await wait(100)
+  }
+  throw new Error(`Workflow ${workflowId} was not run.`)
+}
+
 export async function stopExecution(n8n: N8nServer, executionId: string): Promise<void> {
   await publicApi(n8n, 'POST', `/executions/${executionId}/stop`)
 }
