@@ -29,7 +29,7 @@ afterAll(endN8n)
 it('the pictures of the README are taken anew', async () => {
   const files = existsSync(examples) ? readdirSync(examples).filter((name) => name.endsWith('.json')) : []
   expect(files).not.toEqual([])
-  const refund = { function_id: 'workflow::refund', arguments: { order_id: 'A-1042', amount: 480, reason: 'The parcel arrived broken.' } }
+  const refund = { function_id: 'workflow::refund', arguments: { order: '1042', amount: 120 } }
   const model = await startOnOllamaPort([{ when: /./s, rounds: [[refund]] }])
   const place = await makePlace()
   for (const name of files) await importWorkflows(place, path.join(examples, name))

@@ -89,7 +89,8 @@ export async function deleteWorkflow(n8n: N8nServer, workflowId: string): Promis
 /** "Execute workflow" in the editor; answers the execution's id at once. */
 export async function runManually(n8n: N8nServer, workflowId: string, options: { trigger?: string; only_to?: string } = {}): Promise<string> {
   const workflowData = await editorApi<Workflow & { nodes: WorkflowNode[] }>(n8n, 'GET', `/workflows/${workflowId}`)
-  const first = options.trigger ?? workflowData.nodes.find(({ type }) => /trigger$/i.test(type))?.name
+  const triggers = workflowData.nodes.filter(({ type }) => /trigger$/i.test(type))
+  const first = options.trigger ?? (triggers.find(({ type }) => type.endsWith('.manualTrigger')) ?? triggers[0])?.name
   if (first === undefined) throw new Error(`Workflow ${workflowId} has no trigger.`)
   const end = options.only_to === undefined ? {} : { destinationNode: { nodeName: options.only_to, mode: 'inclusive' } }
   const body = { workflowData, triggerToStartFrom: { name: first }, ...end }
