@@ -367,6 +367,16 @@ const groups: readonly Group[] = [
       ['bad.broken-configuration', 'A broken harness.yaml.'],
     ],
   },
+  // ------------------------------------------------------------------ n8n
+  {
+    source: 'design D6, issue 3 (Done when 4 and 5)',
+    promises: [
+      ['n8n.installs', 'The tarball installs with the flags of n8n in less than a minute, without a compiler.'],
+      ['n8n.shows-nodes', 'n8n shows every node of the package, and a Tool form of those alone that an agent may use.'],
+      ['n8n.commands-open-nothing', 'A first start of n8n makes no harness, and its commands beside a running n8n open none.'],
+      ['n8n.start-cost', 'The start of n8n spends less than 150 ms inside our files.'],
+    ],
+  },
   {
     source: 'the approval page',
     promises: [

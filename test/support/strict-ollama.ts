@@ -189,7 +189,13 @@ export async function startStrictOllama(options: StubOptions): Promise<StrictOll
     return sendStream(response, plan, reply, repeatLines(asked, features))
   }
 
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port ?? 0, '127.0.0.1', () => {
+      server.removeListener('error', reject)
+      resolve()
+    })
+  })
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${String(port)}`, port, requests, chats, violations,

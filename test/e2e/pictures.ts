@@ -1,0 +1,70 @@
+/*
+ * No test of the suite: `npm run pictures` runs it to take the pictures of the README anew, of the example workflows as a user sees them after
+ * importing them, and of the page on which a person decides.
+ */
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { endN8n, importWorkflows, makePlace, startN8n, type N8nServer } from '../support/n8n'
+import { editorApi, listExecutions, publicApi, runManually, type Workflow } from '../support/n8n-api'
+import { root } from '../support/n8n-package'
+import { startOnOllamaPort } from '../support/stub-on-ollama-port'
+
+interface Picture {
+  readonly name: string
+  readonly url: string
+  readonly kind: 'editor' | 'page'
+  readonly height?: number
+  readonly phone?: boolean
+}
+
+const { takePictures } = jest.requireActual<{
+  takePictures(order: { cookie: string; folder: string; pictures: readonly Picture[] }): Promise<string[]>
+}>('../../scripts/screenshots.cjs')
+
+const examples = path.join(root, 'examples', 'workflows')
+
+afterAll(endN8n)
+
+it('the pictures of the README are taken anew', async () => {
+  const files = existsSync(examples) ? readdirSync(examples).filter((name) => name.endsWith('.json')) : []
+  expect(files).not.toEqual([])
+  const refund = { function_id: 'workflow::refund', arguments: { order: '1042', amount: 120 } }
+  const model = await startOnOllamaPort([{ when: /./s, rounds: [[refund]] }])
+  const place = await makePlace()
+  for (const name of files) await importWorkflows(place, path.join(examples, name))
+  const n8n = await startN8n(place)
+  try {
+    const { data: workflows } = await publicApi<{ data: (Workflow & { id: string })[] }>(n8n, 'GET', '/workflows?limit=100')
+    const approval = await heldApproval(n8n, workflows)
+    const pictures: Picture[] = workflows.map(({ id, name }) => ({ name: named(name), url: `${n8n.url}/workflow/${id}`, kind: 'editor' }))
+    if (approval !== null) pictures.push({ name: 'approval', url: approval, kind: 'page', height: 700, phone: true })
+    const taken = await takePictures({ cookie: place.cookie, folder: path.join(root, 'docs', 'pictures'), pictures })
+    for (const file of taken) process.stdout.write(`${path.relative(root, file)} ${String(Math.round(statSync(file).size / 1024))} KB\n`)
+    expect(taken).toHaveLength(pictures.length)
+  } finally {
+    await n8n.stop()
+    await model.stop()
+  }
+})
+
+/** Runs the workflow that waits for turns until one of them needs an approval; the address of its page. */
+async function heldApproval(n8n: N8nServer, workflows: readonly (Workflow & { id: string })[]): Promise<string | null> {
+  const main = workflows.find(({ nodes }) => nodes.some(({ type }) => type.endsWith('.harnessAwaitTurn')) && nodes.some(({ type }) => type.endsWith('.harnessApprove')))
+  if (main === undefined) return null
+  const functions = workflows.filter(({ nodes }) => nodes.some(({ type }) => type.endsWith('.harnessFunctionTrigger')))
+  for (const { id } of functions) await publicApi(n8n, 'POST', `/workflows/${id}/activate`).catch((error: unknown) => process.stdout.write(`${String(error)}\n`))
+  await runManually(n8n, main.id)
+  for (const until = performance.now() + 60_000; performance.now() < until; ) {
+    const text = JSON.stringify(await listExecutions(n8n, main.id))
+    const found = /"approval":\{[^{}]*?"url":"([^"]+)"/.exec(text)?.[1]
+    if (found !== undefined) return found
+    await wait(500)
+  }
+  process.stdout.write(`nothing was held: ${JSON.stringify(await editorApi(n8n, 'GET', '/executions').catch(() => null)).slice(0, 2_000)}\n`)
+  return null
+}
+
+function named(title: string): string {
+  return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+}
