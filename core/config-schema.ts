@@ -226,6 +226,7 @@ export const configSchema = z.strictObject({
       namespace: z.string().refine(isNamespace, { error: 'must be of a-z, 0-9 and single _, at most 40 characters, and not harness' }).default('workflow'),
       risk_floor: z.enum(['low', 'medium', 'high']).default('medium'),
       own_limits: z.boolean().default(true),
+      approval_ttl: duration('1s', '365d', '24h').prefault('24h'),
     }),
     {},
   ),

@@ -75,7 +75,7 @@ const tail = `
 
 # Functions that n8n workflows bring: under this namespace, at this risk or above. own_limits: a workflow may say up to which
 # arguments its write passes without a person, below high risk. false: only rules of the policy let a write pass.
-#workflows: { namespace: workflow, risk_floor: medium, own_limits: true }
+#workflows: { namespace: workflow, risk_floor: medium, own_limits: true, approval_ttl: 24h }
 
 # Agents. assistant is always there and may use what the policy allows; allow and deny here only narrow that.
 #agents:

@@ -13,6 +13,7 @@ import { HarnessError, isHarnessError } from './errors'
 import { ollamaUrl } from './model/ollama-url'
 import type { Globs } from './policy/glob'
 import type { ArgumentTest, FunctionEntry, Rule } from './policy/policy'
+import type { WorkflowRules } from './policy/registration'
 
 export { addApproverToConfig, defaultConfigText } from './config-text'
 export { addTokenToConfig, removeTokenFromConfig } from './config-tokens'
@@ -77,7 +78,7 @@ function authorityOf(config: Config, source: AuthoritySource, secrets: ReadonlyM
     fingerprint: digestOf('authority', { config: { ...config, deployment }, overlay }),
     policy: freeze({ layer: 'deployment', functions: deploymentGlobs(config, overlay), rules: rulesOf(config.policy.rules) }),
     functions,
-    workflows: freeze(config.workflows),
+    workflows: freeze(workflowRules(config.workflows)),
     agents: new Map(Object.entries({ [defaultAgent]: plainAgent(), ...config.agents }).map(([id, settings]) => [id, agentOf(id, settings)])),
     grants: new Map(Object.entries(config.principals).map(([id, settings]) => [id, grantOf(id, settings)])),
     approvers: freeze(config.approvers),
@@ -112,6 +113,10 @@ function entryOf(id: string, settings: FunctionSettings): FunctionEntry {
     id, ...rest, schema: schema as FunctionEntry['schema'], approval_ttl_ms: approval_ttl, timeout_ms: timeout, unattended: [],
     target: { kind: 'http', url: http.url, method: http.method, headers: http.headers, signing: referencedName(http.signing?.secret ?? '') },
   })
+}
+
+function workflowRules({ approval_ttl, ...rules }: Config['workflows']): WorkflowRules {
+  return { ...rules, approval_ttl_ms: approval_ttl }
 }
 
 /** The one place that opens: what configuration names, else the namespaces it declares and those of workflows. */

@@ -23,6 +23,8 @@ export interface WorkflowRules {
   readonly risk_floor: Risk
   /** Whether `unattended` of a workflow counts. */
   readonly own_limits: boolean
+  /** How long an approval of one of their calls stays open, ms. */
+  readonly approval_ttl_ms: number
 }
 
 export function registrationSealFacts(row: Omit<RegistrationRow, 'seal'>): Readonly<Record<string, string | number>> {
@@ -37,7 +39,7 @@ export function entryUnder(rules: WorkflowRules, declared: FunctionEntry): Funct
   if (!declared.id.startsWith(`${rules.namespace}::`)) return null
   const risk = order[Math.max(order.indexOf(declared.risk), order.indexOf(rules.risk_floor))] ?? 'high'
   const unattended = rules.own_limits && risk !== 'high' ? declared.unattended : []
-  return { ...declared, risk, unattended }
+  return { ...declared, risk, unattended, approval_ttl_ms: rules.approval_ttl_ms }
 }
 
 /** The stored entry; null when it is none. Only for a row whose seal holds. */

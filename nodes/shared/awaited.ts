@@ -115,6 +115,11 @@ function decidedItem(approval: Approval, decision: string, from: { asked: readon
   }
 }
 
+/** What became of the last approval of the turn that is over; null when nobody was asked. */
+function lastDecision({ approvals }: TurnView): string | null {
+  return approvals.filter(({ status }) => status !== 'pending').at(-1)?.status ?? null
+}
+
 export function turnFacts(turn: TurnView): IDataObject {
   return {
     harness_execution_id: turn.execution_id,
@@ -125,6 +130,7 @@ export function turnFacts(turn: TurnView): IDataObject {
     detail: turn.detail,
     result: turn.result ?? null,
     question: turn.question as IDataObject | null,
+    decision: lastDecision(turn),
     calls: turn.calls.map(({ function_call_id, function_id, status, reason }) => ({ function_call_id, function_id, status, reason })),
   }
 }
