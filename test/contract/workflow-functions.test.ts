@@ -67,7 +67,7 @@ function rows(text: string): Record<string, Json>[] {
 
 /** From the record, all chains. */
 function changesOf(type: string): Record<string, Json>[] {
-  const changes = rows('SELECT changes FROM audit_events ORDER BY chain, seq').flatMap((row) => JSON.parse(String(row['changes'])) as Record<string, Json>[])
+  const changes = rows('SELECT changes FROM audit_events ORDER BY chain, seq').flatMap(({ changes: text }) => (typeof text === 'string' ? (JSON.parse(text) as Record<string, Json>[]) : []))
   return changes.filter((change) => change['type'] === type)
 }
 describe('registering', () => {
