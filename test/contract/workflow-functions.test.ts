@@ -7,6 +7,8 @@ import { writeFileSync } from 'node:fs'
 import type { Json } from '../../core/digest'
 import { isHarnessError } from '../../core/errors'
 import type { Caller } from '../../core/identity/principal'
+import { silentLog } from '../../core/log'
+import { openHarness } from '../../core/open-harness'
 import type { InputOf, OutputOf } from '../../core/protocol/operations'
 import { n8nWebhook, type Webhook } from '../support/n8n-webhook'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
@@ -67,7 +69,7 @@ function rows(text: string): Record<string, Json>[] {
 
 /** From the record, all chains. */
 function changesOf(type: string): Record<string, Json>[] {
-  const changes = rows('SELECT changes FROM audit_events ORDER BY chain, seq').flatMap((row) => JSON.parse(String(row['changes'])) as Record<string, Json>[])
+  const changes = rows('SELECT changes FROM audit_events ORDER BY chain, seq').flatMap(({ changes: text }) => (typeof text === 'string' ? (JSON.parse(text) as Record<string, Json>[]) : []))
   return changes.filter((change) => change['type'] === type)
 }
 describe('registering', () => {
@@ -241,6 +243,49 @@ describe('a workflow that is not there', () => {
     await place.harness.stop({ session_id, turn_id }, place.caller)
     expect(await place.turn(turn_id)).toMatchObject({ state: 'cancelled', reason: 'stopped' })
     expect(webhook.requests()).toBe(0)
+  })
+})
+
+describe('at the same moment, and from elsewhere', () => {
+  it('[function.away-parks] a workflow that registers while the turn parks because of it is not missed', async () => {
+    let between: (() => Promise<unknown>) | null = null
+    await openWith({
+      wrapConnection: (plain) => ({
+        ...plain,
+        async atomically(statements) {
+          const parks = statements.some(({ text, values }) => text.includes(`SET status = 'awaiting_functions'`) && values[0] === 'function')
+          const now = between
+          if (parks && now !== null) {
+            between = null
+            await now()
+          }
+          return plain.atomically(statements)
+        },
+      }),
+    })
+    await register()
+    place = await place.reopen()
+    between = () => register()
+    const { turn_id } = await place.run('workflow::refund', small, 0)
+    expect(await place.turn(turn_id)).toMatchObject({ state: 'completed', result: { refunded: true } })
+    expect(between).toBeNull()
+  })
+
+  it('[function.deactivated-denies] taken back through another process it is gone here too; registered there it is known here, and waits', async () => {
+    await openWith()
+    await register()
+    const other = await openHarness({ home: place.home, env: {}, log: silentLog, program: 'command', worker: false, model: place.model })
+    try {
+      await other.register_function(refund({ id: 'elsewhere' }), other.localCaller('test'))
+      await other.unregister_function({ id: 'refund', workflow_id: 'w1' }, other.localCaller('test'))
+      await until(() => place.harness.authority().functions.has('workflow::elsewhere') && !place.harness.authority().functions.has('workflow::refund'))
+      expect(await place.run('workflow::refund', small)).toMatchObject({ reason: 'denied' })
+      const { turn_id } = await place.run('workflow::elsewhere', small, 0)
+      await until(async () => (await place.turn(turn_id, 0)).calls[0]?.reason === 'waits_for_workflow')
+      expect(webhook.requests()).toBe(0)
+    } finally {
+      await other.close()
+    }
   })
 })
 
