@@ -61,6 +61,7 @@ export function approvalView(approval: Approval): ApprovalView {
   return {
     approval_id, status, session_id, turn_id, function_call_id: approval.call_id, function_id, requested_by: approval.owner, approver_roles: [...approver_roles],
     created_at, expires_at, decided_by: decided === null ? null : decidedBy(decided), decided_at: decided?.decided_at ?? null, reason: decided?.reason ?? null,
+    channel: decided?.channel ?? null, responder: decided?.responder ?? null,
   }
 }
 

@@ -24,6 +24,8 @@ export const approvalView = z.object({
   expires_at: z.number(),
   decided_by: z.string().nullable(),
   decided_at: z.number().nullable(),
+  channel: z.enum(['command_line', 'page']).nullable().describe('Where it was decided.'),
+  responder: z.string().nullable().describe('Who the channel says answered, when it vouches for a name.'),
   reason: z.string().nullable(),
 })
 export type ApprovalView = z.infer<typeof approvalView>

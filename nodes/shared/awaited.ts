@@ -95,7 +95,6 @@ export function timedOutApprovals(awaited: Awaited, asked: readonly Asked[], giv
 function decidedItem(approval: Approval, decision: string, from: { asked: readonly Asked[]; given: readonly INodeExecutionData[] }): INodeExecutionData {
   const paired = pairedWith(from.asked, approval.approval_id)
   const first = from.given[paired[0]?.item ?? 0]?.json['harness_execution_id']
-  const { channel, responder } = approval as Partial<Record<'channel' | 'responder', string | null>>
   return {
     json: {
       decision,
@@ -103,8 +102,8 @@ function decidedItem(approval: Approval, decision: string, from: { asked: readon
       function_id: approval.function_id,
       ...argumentFacts(approval),
       decided_by: approval.decided_by,
-      responder: responder ?? null,
-      channel: channel ?? null,
+      responder: approval.responder,
+      channel: approval.channel,
       decided_at: approval.decided_at === null ? null : new Date(approval.decided_at).toISOString(),
       reason: approval.reason,
       harness_execution_id: typeof first === 'string' ? first : null,

@@ -7,7 +7,7 @@ import { appendFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StrictOllama } from '../support/strict-ollama'
-import { decideOnPage, linkIn, refundsOf, refundScene, refundWorkflow, startRefund } from '../support/refund-workflow'
+import { decideOnPage, linkOf, refundsOf, refundScene, refundWorkflow, startRefund } from '../support/refund-workflow'
 import { endN8n, importWorkflows, makePlace, startN8n, type N8nPlace, type N8nServer } from '../support/n8n'
 import { activate, deactivate, executionIs, itemsOf, outputsUsed, publicApi } from '../support/n8n-api'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
@@ -32,8 +32,7 @@ afterAll(async () => {
 it('[n8n.first-minutes] the example needs no credential and no typing: its link is followed, the page shows the exact arguments, and approving refunds once', async () => {
   expect((await publicApi<{ data: unknown[] }>(n8n, 'GET', '/credentials?limit=10').catch(() => ({ data: [] }))).data).toEqual([])
   const execution = await startRefund(n8n)
-  const waiting = await executionIs(n8n, execution, ['waiting'])
-  const link = linkIn(waiting)
+  const link = await linkOf(n8n, execution)
   const page = await fetch(link)
   const html = await page.text()
   expect(page.status).toBe(200)
@@ -62,7 +61,7 @@ it('[n8n.first-minutes] the example needs no credential and no typing: its link 
 it('[n8n.rejected] rejected leaves through Rejected, the model is told, the turn ends Done with the decision, and nothing is refunded', async () => {
   const before = (await refundsOf(n8n)).length
   const execution = await startRefund(n8n)
-  const link = linkIn(await executionIs(n8n, execution, ['waiting']))
+  const link = await linkOf(n8n, execution)
   expect(await decideOnPage(link, { decision: 'reject', responder: 'Ann' })).toMatchObject({ status: 400, text: expect.stringContaining('reason') })
   expect(await decideOnPage(link, { decision: 'reject', responder: 'Ann', reason: 'too much' })).toMatchObject({ status: 200 })
   const done = await executionIs(n8n, execution)

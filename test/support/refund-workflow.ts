@@ -1,8 +1,9 @@
 /* What the end-to-end tests do with examples/workflows/refund.json: start it, find its link, decide on the page, count its refunds. */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { N8nServer } from './n8n'
-import { itemsOf, listExecutions, runManually, webhookIsThere, type Execution } from './n8n-api'
+import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution } from './n8n-api'
 import type { Scene } from './stub-on-ollama-port'
 
 interface Example {
@@ -25,12 +26,16 @@ export async function startRefund(n8n: N8nServer): Promise<string> {
   return runManually(n8n, refundWorkflow, { trigger: 'Execute Workflow' })
 }
 
-/** The link as the message has it. */
-export function linkIn(execution: Execution): string {
-  const text = String(itemsOf(execution, 'Message with the Link').at(-1)?.json.message)
-  const link = /https?:\/\/\S+/.exec(text)?.[0]
-  if (link === undefined) throw new Error(`There is no link in the message: ${text}`)
-  return link
+/** Until the execution waits for a person; answers the link as the message has it. */
+export async function linkOf(n8n: N8nServer, executionId: string): Promise<string> {
+  for (const until = performance.now() + 60_000; performance.now() < until; await wait(100)) {
+    // it waits for the agent first
+    const execution = await executionIs(n8n, executionId, ['waiting'])
+    const message = itemsOf(execution, 'Message with the Link').at(-1)?.json.message as string | undefined
+    const link = /https?:\/\/\S+/.exec(message ?? '')?.[0]
+    if (link !== undefined && execution.data.resultData.lastNodeExecuted === 'Agent Harness Approve') return link
+  }
+  throw new Error(`Execution ${executionId} never asked a person.`)
 }
 
 export interface Answer {
