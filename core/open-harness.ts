@@ -101,6 +101,9 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   const clock = options.clock ?? systemClock
 
   const authority = await watchedAuthority(options)
+  if (authority.current().channels.some((channel) => channel.active && channel.public_key !== home.pagePublicKey)) {
+    log.warn({}, `channels.page of ${configName} names the key of another home; the page here asks for a passphrase`)
+  }
   // drivers are loaded where they are needed only
   const { openSqlite } = await import('./store/sqlite.js')
   const connection = (options.wrapConnection ?? ((plain) => plain))(openSqlite({ file: home.databasePath }))
@@ -139,7 +142,14 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     deciding: {
       pagePublicKey: home.pagePublicKey, unlock,
       pageKey: () => createPrivateKey(home.pagePrivateKey),
-      hasKey: async (approver) => (await home.readApproverKey(approver)) !== null,
+      hasKey: async (approver) => {
+        try {
+          return (await home.readApproverKey(approver)) !== null
+        } catch (error) {
+          log.warn({ error: toHarnessError(error).message }, `the key of approver ${approver} cannot be used`)
+          return false
+        }
+      },
     },
     workerText: () => workerText(worker, store, clock), howToDecide: (approvalId) => howToDecide(engine.authority(), approvalId),
   })

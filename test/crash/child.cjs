@@ -196,6 +196,15 @@ const perform = {
       if (view.state === 'held') await new Promise((resolve) => setTimeout(resolve, 5))
     }
   },
+  /** The same on the approval page; a client that got no answer posts again. */
+  async answer({ of, decision }, harness, caller) {
+    for (;;) {
+      const view = await look(of, harness, caller)
+      if (isOver(view)) return
+      for (const { approval_id, status } of view.approvals) if (status === 'pending') await answerOne(approval_id, decision, harness, caller)
+      if (view.state === 'held') await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  },
   async stop({ of }, harness, caller) {
     const { session_id, turn_id } = turns.get(of)
     await harness.stop({ session_id, turn_id }, caller)
@@ -243,6 +252,15 @@ async function decideOne(approvalId, decision, harness, caller) {
   const signed = core('index').signDecision(createPrivateKey(plan.approver_key), approval.approval_digest, facts)
   try {
     await harness.decide_approval({ approval_id: approvalId, ...signed }, caller)
+  } catch (error) {
+    if (error.code !== 'approval_closed') throw error
+  }
+}
+
+async function answerOne(approval_id, decision, harness, caller) {
+  const reason = decision === 'reject' ? 'Not without a receipt.' : null
+  try {
+    await harness.answer_approval({ approval_id, link_key: harness.linkKey(approval_id), decision, responder: 'Ann', reason }, caller)
   } catch (error) {
     if (error.code !== 'approval_closed') throw error
   }

@@ -7,6 +7,8 @@ export type PersonStep =
   | { readonly do: 'send'; readonly key: string; readonly message: string; readonly session_of?: string }
   | { readonly do: 'trigger'; readonly key: string; readonly function_id: string; readonly arguments: object }
   | { readonly do: 'decide'; readonly of: string; readonly decision: 'approve' | 'reject' }
+  /** By name, on the approval page. */
+  | { readonly do: 'answer'; readonly of: string; readonly decision: 'approve' | 'reject' }
   | { readonly do: 'stop'; readonly of: string }
   | { readonly do: 'until_sent'; readonly of: string; readonly function_id: string }
   | { readonly do: 'until_held'; readonly of: string }

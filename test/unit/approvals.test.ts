@@ -93,7 +93,7 @@ describe('a decision by name', () => {
   const bySomebody = signDecision(pagePair.privateKey, approval.approval_digest, byName)
   const onPage = { channels: [page], assurance: 'channel-asserted' as const }
   const whyNamed = (decision: Partial<SignedDecision> = {}, facts: Partial<DecisionSubject> = {}): string =>
-    why({ decision: { responder: null, ...bySomebody, ...decision }, subject: { ...onPage, ...facts } })
+    why({ decision: { ...bySomebody, ...decision }, subject: { ...onPage, ...facts } })
   const resigned = (facts: Partial<SignedDecision>): SignedDecision => signDecision(pagePair.privateKey, approval.approval_digest, { ...byName, ...facts })
 
   it('[page.signed] holds under the key of the page in the configuration and no other', () => {
