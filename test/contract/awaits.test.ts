@@ -98,7 +98,7 @@ describe('asking', () => {
     expect(await at(`${origin}/n8n?x=1`)).toBe('pending')
   })
 
-  it('the address is not readable in the database, nor on record', async () => {
+  it('[await.sealed-address] the address is not readable in the database, nor on record', async () => {
     scene = await awaitScene()
     const { turn_id } = await heldTurn(scene)
     await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
@@ -108,7 +108,7 @@ describe('asking', () => {
 })
 
 describe('being called', () => {
-  it('[await.called] when its turn ends, whoever waits is called and asks for the results', async () => {
+  it('[await.called] [await.same-commit] when its turn ends, whoever waits is called and asks for the results', async () => {
     scene = await awaitScene()
     const { turn_id, approval_id } = await heldTurn(scene)
     const { await_id, ask } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
