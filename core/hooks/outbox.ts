@@ -20,8 +20,9 @@ const longestMs = 60_000
 const quietMs = 5
 /** Somebody who was not reached for so long does not wait any more. */
 const giveUpMs = 7 * 24 * 3_600_000
-/** After a look that failed in this process. */
-const troubleMs = 30_000
+/** After a row that could not be seen to: this doubled each time, up to the longest. */
+const troubleMs = 20
+const longestTroubleMs = 30_000
 
 export interface OutboxParts {
   readonly store: Store
@@ -45,7 +46,8 @@ export interface Outbox {
 export function startOutbox(parts: OutboxParts): Outbox {
   const { store, clock, log } = parts
   const calling = new Map<string, Promise<void>>()
-  const notBefore = new Map<string, number>()
+  /** Rows that were changed by somebody else at the same moment, or make no sense: none of them may spin. */
+  const troubled = new Map<string, { readonly times: number; readonly until: number }>()
   const ending = new AbortController()
   let timer: NodeJS.Timeout | null = null
   let timerAt = Infinity
@@ -55,7 +57,7 @@ export function startOutbox(parts: OutboxParts): Outbox {
   /** At the latest in so many milliseconds. Never keeps the process alive. */
   function lookIn(ms: number): void {
     const at = clock.monotonic() + ms
-    if (ending.signal.aborted || at >= timerAt) return
+    if (ending.signal.aborted || !(at < timerAt)) return
     if (timer !== null) clearTimeout(timer)
     timerAt = at
     timer = setTimeout(() => {
@@ -74,7 +76,7 @@ export function startOutbox(parts: OutboxParts): Outbox {
     looking = look()
       .catch((error: unknown) => {
         log.error({ error: toHarnessError(error).message, cause: error }, 'looking for callbacks failed')
-        lookIn(troubleMs)
+        lookIn(longestTroubleMs)
       })
       .finally(() => {
         looking = null
@@ -93,7 +95,7 @@ export function startOutbox(parts: OutboxParts): Outbox {
       if (calling.size >= maxCalls) return
       const key = JSON.stringify([row.owner, row.await_id])
       if (calling.has(key)) continue
-      const wait = Math.max(row.next_at ?? 0, notBefore.get(key) ?? 0) - now
+      const wait = Math.max(Number.isFinite(row.next_at) ? (row.next_at ?? 0) : 0, troubled.get(key)?.until ?? 0) - now
       if (wait > 0) lookIn(Math.min(wait, longestMs))
       else calling.set(key, call(row, key))
     }
@@ -101,18 +103,21 @@ export function startOutbox(parts: OutboxParts): Outbox {
 
   async function call(row: Await, key: string): Promise<void> {
     try {
-      await deliver(row, parts, ending.signal)
-      notBefore.delete(key)
+      if (await deliver(row, parts, ending.signal)) troubled.delete(key)
+      else trouble(key)
     } catch (error) {
-      // somebody was quicker: what it is now is looked at again
-      if (!isHarnessError(error) || error.code !== 'conflict') {
-        notBefore.set(key, clock.now() + troubleMs)
-        log.error({ await_id: row.await_id, error: toHarnessError(error).message, cause: error }, 'a callback could not be seen to')
-      }
+      trouble(key)
+      // else somebody was quicker: what it is now is looked at again
+      if (!isHarnessError(error) || error.code !== 'conflict') log.error({ await_id: row.await_id, error: toHarnessError(error).message, cause: error }, 'a callback could not be seen to')
     } finally {
       calling.delete(key)
       lookIn(quietMs)
     }
+  }
+
+  function trouble(key: string): void {
+    const times = (troubled.get(key)?.times ?? 0) + 1
+    troubled.set(key, { times, until: clock.now() + Math.min(troubleMs * 2 ** times, longestTroubleMs) })
   }
 
   const stopHints = store.onHint(() => { lookIn(quietMs) })
@@ -128,7 +133,8 @@ export function startOutbox(parts: OutboxParts): Outbox {
   }
 }
 
-async function deliver(row: Await, parts: OutboxParts, signal: AbortSignal): Promise<void> {
+/** One look at a row that is due. False when it was not as it was read any more, and nothing was done. */
+async function deliver(row: Await, parts: OutboxParts, signal: AbortSignal): Promise<boolean> {
   const { store, clock, log, sealKey } = parts
   const url = awaitHolds(row, sealKey) ? callbackOf(row, sealKey) : null
   if (url === null) {
@@ -139,26 +145,23 @@ async function deliver(row: Await, parts: OutboxParts, signal: AbortSignal): Pro
   if (!parts.mayBeCalled(row.owner)) return close(row, { status: 'orphaned', outcome: null, answer: `${row.owner} is not active` }, parts)
   const outcome = outcomeOf(row, await parts.isDone(row), clock.now(), sealKey)
   // a deadline that was missed while it was due for something else is put on its row first, so that it stays missed
-  if (outcome === null || (outcome === 'timed_out' && row.outcome === null)) {
-    await store.noteAwait(row, { note: 'not_yet' })
-    return
-  }
+  if (outcome === null || (outcome === 'timed_out' && row.outcome === null)) return store.noteAwait(row, { note: 'not_yet' })
   if (row.due_at !== null && row.due_at + giveUpMs <= clock.now()) {
     log.error({ await_id: row.await_id, answer: row.last_answer }, 'nobody took a callback in seven days; it is given up')
     return close(row, { status: 'orphaned', outcome, answer: row.last_answer }, parts)
   }
   // before it goes out: one that was given up since is not called, and who asks meanwhile is known to be called
-  if (isCut(signal) || !(await store.noteAwait(row, { note: 'calling' }))) return
+  if (isCut(signal) || !(await store.noteAwait(row, { note: 'calling' }))) return false
   const answer = await parts.post(url, { await_id: row.await_id, status: outcome }, signal)
   // cut by the end of this process: as if it had not been made
-  if ('failed' in answer && isCut(signal)) return
-  await take(answer, { ...row, attempts: row.attempts + 1 }, outcome, parts)
+  if ('failed' in answer && isCut(signal)) return false
+  return take(answer, { ...row, attempts: row.attempts + 1 }, outcome, parts)
 }
 
 const isCut = (signal: AbortSignal): boolean => signal.aborted
 
 /** What the receiver said becomes what is done next. */
-async function take(answer: CallbackAnswer, row: Await, outcome: AwaitOutcome, parts: OutboxParts): Promise<void> {
+async function take(answer: CallbackAnswer, row: Await, outcome: AwaitOutcome, parts: OutboxParts): Promise<boolean> {
   const { store, clock, log, sealKey } = parts
   const kind = kindOf(answer, row.await_id)
   const said = shortAnswer(kind, answer)
@@ -178,14 +181,15 @@ async function take(answer: CallbackAnswer, row: Await, outcome: AwaitOutcome, p
     }
     default:
   }
-  await store.noteAwait(row, { note: 'again', next_at: clock.now() + pauseAfter(kind, streak), streak, answer: said })
+  return store.noteAwait(row, { note: 'again', next_at: clock.now() + pauseAfter(kind, streak), streak, answer: said })
 }
 
-async function close(row: Await, end: Pick<AwaitClosed, 'status' | 'outcome' | 'answer'>, parts: OutboxParts, found: readonly Change[] = []): Promise<void> {
+async function close(row: Await, end: Pick<AwaitClosed, 'status' | 'outcome' | 'answer'>, parts: OutboxParts, found: readonly Change[] = []): Promise<boolean> {
   const { await_id, owner, attempts } = row
   const answered = end.outcome === null ? null : answeredSeal(row, end.outcome, parts.sealKey)
   await parts.store.commit({
     actor: 'outbox', at: parts.clock.now(), session_id: null,
     changes: [...found, { type: 'await.closed', owner, await_id, attempts, answered, ...end }],
   })
+  return true
 }

@@ -2,6 +2,7 @@
  * Being called back, on a real store and by real HTTP: a host of workflows that answers as n8n does waits for turns and approvals. Whatever
  * happens to either side, whoever waits goes on once, and nobody else is told anything.
  */
+import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { seal } from '../../core/digest'
 import { look } from '../support/attacker'
@@ -98,7 +99,7 @@ describe('asking', () => {
     expect(await at(`${origin}/n8n?x=1`)).toBe('pending')
   })
 
-  it('the address is not readable in the database, nor on record', async () => {
+  it('[await.sealed-address] the address is not readable in the database, nor on record', async () => {
     scene = await awaitScene()
     const { turn_id } = await heldTurn(scene)
     await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
@@ -108,7 +109,7 @@ describe('asking', () => {
 })
 
 describe('being called', () => {
-  it('[await.called] when its turn ends, whoever waits is called and asks for the results', async () => {
+  it('[await.called] [await.same-commit] when its turn ends, whoever waits is called and asks for the results', async () => {
     scene = await awaitScene()
     const { turn_id, approval_id } = await heldTurn(scene)
     const { await_id, ask } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
@@ -299,6 +300,37 @@ describe('being called', () => {
     await statusIs(scene, first.await_id, 'delivered')
     await statusIs(scene, second.await_id, 'delivered')
     expect(scene.host.posted).toMatchObject([{ status: 'timed_out' }, { status: 'done' }].sort((left) => (left.status === scene.host.posted[0]!.status ? -1 : 1)))
+  })
+
+  it('[await.restart] closing does not wait for a host that is silent, and the call is made again after it', async () => {
+    scene = await awaitScene()
+    const { turn_id, approval_id } = await heldTurn(scene)
+    const { await_id } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
+    scene.host.trouble('one', 'silent')
+    await scene.place.decide(approval_id, 'approve')
+    await comes(() => scene.host.posted.length === 1)
+    const from = performance.now()
+    await scene.place.close()
+    expect(performance.now() - from).toBeLessThan(2_000)
+    await restart(scene)
+    await statusIs(scene, await_id, 'delivered')
+    expect(scene.host.posted.map((post) => post.answered)).toEqual([0, 200])
+  })
+
+  it('an owner who may do nothing any more is not called', async () => {
+    scene = await awaitScene()
+    const second = scene.place.callerOf('second')
+    const caller = { ...second, principal: { ...second.principal, scopes: [...scene.place.caller.principal.scopes] }, callbacks: null }
+    const held = await scene.place.harness.trigger({ call: { function_id: 'shop::refund', arguments: { order: 'A-1', amount: 20 } }, wait_seconds: 10 }, caller)
+    const await_id = newAwaitId()
+    await scene.place.harness.await({ await_id, turn_ids: [held.turn_id], until: 'ended', callback: { url: scene.host.resumeUrl('one') } }, caller)
+    await scene.place.close()
+    const file = scene.place.home.configPath
+    writeFileSync(file, readFileSync(file, 'utf8').replace('second: { roles: [owner] }', 'second: { roles: [owner], active: false }'))
+    await restart(scene)
+    await scene.place.harness.stop({ session_id: held.session_id, turn_id: held.turn_id }, scene.place.callerOf('watcher', ['turns:write']))
+    await statusIs(scene, await_id, 'orphaned')
+    expect(scene.host.posted).toEqual([])
   })
 
   it('a process without a worker opens awaits and calls nobody', async () => {

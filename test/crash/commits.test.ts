@@ -33,7 +33,7 @@ function placesOf(labels: readonly string[], form: { readonly of: 'turn' | 'any'
 /** The first, and the one that is called back, are killed at every commit there is, the others at those that say something of a turn: the rest is the same for all. */
 const formOf = (script: CrashScript): { readonly of: 'turn' | 'any'; readonly isShort: boolean } => ({
   of: full || script === readThenWrite || script === awaitedRefund ? 'any' : 'turn',
-  isShort: !full && ![readThenWrite, approvedRefund, triggeredRefund, messageAndStop].includes(script),
+  isShort: !full && ![readThenWrite, approvedRefund, triggeredRefund, messageAndStop, awaitedRefund].includes(script),
 })
 
 /** A second death, at a commit of the process that goes on. */

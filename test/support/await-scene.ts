@@ -54,11 +54,14 @@ export const rowOf = (scene: AwaitScene, awaitId: string): Row => look(scene.pla
 
 /** Resolves when it holds; fails after ten seconds. */
 export async function comes(holds: () => boolean | Promise<boolean>, what = 'it did not come'): Promise<void> {
-  for (const end = performance.now() + 10_000; !(await holds()); await wait(5)) if (performance.now() > end) throw new Error(what)
+  for (const end = performance.now() + 10_000; !(await holds());) {
+    if (performance.now() > end) throw new Error(what)
+    await wait(5)
+  }
 }
 
 /** Long enough for what must not come. */
-export const quiet = (): Promise<void> => wait(400)
+export const quiet = (): Promise<void> => wait(250)
 
 export const statusIs = (scene: AwaitScene, awaitId: string, status: string): Promise<void> =>
   comes(() => rowOf(scene, awaitId)['status'] === status, `the await never became ${status}`)

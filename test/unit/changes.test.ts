@@ -24,6 +24,11 @@ const judged = (from: CallStatus, to: 'allowed' | 'held' | 'denied'): Change => 
 const settled = (from: CallStatus, to: CallOutcome): Change => ({
   type: 'call.settled', turn_id: 't_1', call_id: `c_${from}`, from, to, reason: null, result: content('r'), at,
 })
+const ofAwaits: readonly Change[] = [
+  { type: 'await.opened', await: { await_id: 'w', owner: 'o', kind: 'turn', until: 'ended', subjects: ['t_1'], deadline: null, created_at: at }, seal: 's', callback: null },
+  { type: 'await.readdressed', owner: 'o', await_id: 'w', callback: content('address'), at },
+  { type: 'await.closed', owner: 'o', await_id: 'w', status: 'delivered', outcome: 'done', answered: null, attempts: 1, answer: null },
+]
 const started = (from: CallStatus): Change => ({ type: 'call.started', turn_id: 't_1', call_id: `c_${from}`, from, epoch: 1, attempts: 1, at })
 const outcomes: readonly CallOutcome[] = ['succeeded', 'failed', 'interrupted', 'denied', 'rejected', 'expired']
 /** Every way to bring a call into a status from another one. */
@@ -84,7 +89,7 @@ describe('a turn', () => {
     const others: Change[] = [
       { ...claimed, turn_id: 't_2' }, { type: 'message.appended', message: { ...aQuestion(), turn_id: 't_2' } },
       { type: 'inbox.posted', item: { ...anItem('message'), turn_id: 't_2' } }, { type: 'turn.released', turn_id: 't_1', epoch: 1 },
-      { type: 'turn.created', turn: aTurn({ turn_id: 't_2' }) }, { type: 'tampering.found', object: 't_1', what: 'x' },
+      { type: 'turn.created', turn: aTurn({ turn_id: 't_2' }) }, { type: 'tampering.found', object: 't_1', what: 'x' }, ...ofAwaits,
       { type: 'call.late', turn_id: 't_1', call_id: 'c_interrupted', outcome: 'succeeded', result: content('late'), at },
     ]
     expect(applyChanges(turn, others)).toEqual(turn)
@@ -155,6 +160,7 @@ it('questions open, close and are decided by their changes', () => {
 it('a change goes to the chain of what it changes: session, execution or deployment', () => {
   expect(chainOf(claimed, 's_1')).toBe('session:s_1')
   expect(chainOf({ type: 'tampering.found', object: 'o', what: 'w' }, 's_1')).toBe('deployment')
+  expect(ofAwaits.map((change) => chainOf(change, 's_1'))).toEqual(['deployment', 'deployment', 'deployment'])
   expect(chainOf({ type: 'authority.loaded', worker: 'w', fingerprint: 'f' }, null)).toBe('deployment')
   expect(codeOf(() => chainOf(claimed, null))).toBe('invariant_broken')
 })

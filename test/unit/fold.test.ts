@@ -93,6 +93,15 @@ describe('a change that cannot follow is told', () => {
   })
 })
 
+it('awaits are on record, and are no part of what a session folds to', () => {
+  const state: FoldState = new Map()
+  const changes = [
+    { type: 'await.opened', await: { await_id: 'w' }, seal: 's', callback: null }, { type: 'await.readdressed', await_id: 'w' }, { type: 'await.closed', await_id: 'w' },
+  ]
+  expect(foldRow(state, changes as never)).toEqual([])
+  expect(state.size).toBe(0)
+})
+
 it('what is no list of changes is no record', () => {
   const texts = ['', '{', '{}', 'null', '"text"', '[1]', '[null]', '[{}]', '[{"type":1}]', '['.repeat(100_000)]
   expect(texts.map(parseChanges)).toEqual(texts.map(() => null))
