@@ -1,11 +1,12 @@
 /*
  * Function Trigger: makes the workflow a function (tool) that agents of the harness may call. Registered while the workflow is active;
- * taken back when it is deactivated by hand. n8n takes no webhook down when it shuts down, so a restart keeps the function: its calls wait
- * for n8n. Only what the harness signed starts the workflow, and each call starts it once.
+ * taken back when it is deactivated by hand. n8n takes no webhook down when it shuts down and, since it publishes workflows by its
+ * publication service, sets none up again when it starts: so `create` and `delete` are the person's doing, and `trigger`, which n8n calls
+ * at each start, says that the function is there again. Only what the harness signed starts the workflow, and each call starts it once.
  */
 import {
   NodeConnectionTypes, UserError,
-  type IDataObject, type IHookFunctions, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
+  type IDataObject, type IHookFunctions, type INodeType, type INodeTypeDescription, type ITriggerFunctions, type ITriggerResponse, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { connect, harnessCredentials } from '../shared/connect'
@@ -53,13 +54,12 @@ export class HarnessFunctionTrigger implements INodeType {
       },
       async create(this: IHookFunctions): Promise<boolean> {
         // listening in the editor must not take the place of the active version
-        if (this.getMode() === 'manual' || this.getActivationMode() === 'manual') return true
+        if (isInEditor(this)) return true
         try {
-          const input = registrationOf(this)
-          const { id } = await (await connect(this)).call('register_function', input)
-          const kept = this.getWorkflowStaticData('node')
-          kept['functionId'] = id
-          kept['url'] = input.workflow.url
+          const url = this.getNodeWebhookUrl('default')
+          if (url === undefined) throw new UserError('n8n gives this trigger no address.')
+          const { id } = await (await connect(this)).call('register_function', registrationOf(this, url))
+          Object.assign(this.getWorkflowStaticData('node'), { functionId: id, url })
           return true
         } catch (error) {
           throw asNodeError(this.getNode(), error)
@@ -79,6 +79,18 @@ export class HarnessFunctionTrigger implements INodeType {
         return true
       },
     },
+  }
+
+  async trigger(this: ITriggerFunctions): Promise<ITriggerResponse> {
+    const { url } = this.getWorkflowStaticData('node')
+    // at the first publication `create` is about to do it
+    if (isInEditor(this) || typeof url !== 'string') return {}
+    try {
+      await (await connect(this)).call('register_function', registrationOf(this, url))
+      return {}
+    } catch (error) {
+      throw asNodeError(this.getNode(), error)
+    }
   }
 
   async webhook(this: IWebhookFunctions): Promise<IWebhookResponseData> {
@@ -117,12 +129,16 @@ function answer(context: IWebhookFunctions, status: number, message: string): IW
   return { noWebhookResponse: true }
 }
 
-function registrationOf(context: IHookFunctions): InputOf<'register_function'> {
+type Registering = IHookFunctions | ITriggerFunctions
+
+function isInEditor(context: Registering): boolean {
+  return context.getMode() === 'manual' || context.getActivationMode() === 'manual'
+}
+
+function registrationOf(context: Registering, url: string): InputOf<'register_function'> {
   const fields = (context.getNodeParameter('arguments', {}) as { argument?: ArgumentField[] }).argument ?? []
   const limits = (context.getNodeParameter('unattended', {}) as { limit?: LimitField[] }).limit ?? []
   const { idempotent, timeLimit } = context.getNodeParameter('options', {}) as { idempotent?: boolean; timeLimit?: number }
-  const url = context.getNodeWebhookUrl('default')
-  if (url === undefined) throw new UserError('n8n gives this trigger no address.')
   return {
     id: textOf(context, 'functionId', 'Function Name'),
     description: textOf(context, 'functionDescription', 'Description'),
@@ -136,21 +152,21 @@ function registrationOf(context: IHookFunctions): InputOf<'register_function'> {
   }
 }
 
-function textOf(context: IHookFunctions, name: string, shown: string): string {
+function textOf(context: Registering, name: string, shown: string): string {
   const given = context.getNodeParameter(name, '') as unknown
   const text = typeof given === 'string' ? given.trim() : ''
   if (text === '') throw new UserError(`${shown} is empty.`)
   return text
 }
 
-function workflowOf(context: IHookFunctions): { id: string; name: string } {
+function workflowOf(context: Registering): { id: string; name: string } {
   const { id, name } = context.getWorkflow()
   if (id === undefined || id === '') throw new UserError('The workflow has no ID yet. Save it first.')
   return { id, name: (name ?? 'unnamed').slice(0, 256) }
 }
 
 /** n8n tells a node no version, so it is made of what this function consists of: the nodes after this one and those they hang on. */
-function versionHere(context: IHookFunctions): string {
+function versionHere(context: Registering): string {
   const own = context.getNode().name
   const after = context.getChildNodes(own).map(({ name }) => name)
   const before = after.flatMap((name) => context.getParentNodes(name, { connectionType: 'ALL' as never }).map((node) => node.name))

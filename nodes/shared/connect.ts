@@ -4,12 +4,12 @@
  */
 import {
   UserError,
-  type IExecuteFunctions, type IHookFunctions, type IHttpRequestOptions, type ILoadOptionsFunctions, type INodeCredentialDescription, type INodeProperties, type IWebhookFunctions,
+  type IExecuteFunctions, type IHookFunctions, type IHttpRequestOptions, type ILoadOptionsFunctions, type INodeCredentialDescription, type INodeProperties, type ITriggerFunctions, type IWebhookFunctions,
 } from 'n8n-workflow'
 import type { Caller, Harness, InputOf, OperationName, OutputOf } from '../../core/index'
 import { defaultSettings, openEmbedded, whyNotHere, type EmbeddedSettings } from './embedded'
 
-export type Context = IExecuteFunctions | IWebhookFunctions | IHookFunctions | ILoadOptionsFunctions
+export type Context = IExecuteFunctions | IWebhookFunctions | IHookFunctions | ITriggerFunctions | ILoadOptionsFunctions
 
 export interface Connection {
   call<Name extends OperationName>(operation: Name, input: InputOf<Name>): Promise<OutputOf<Name>>
