@@ -2,7 +2,7 @@
  * No test of the suite: `npm run pictures` runs it to take the pictures of the README anew, of the example workflows as a user sees them after
  * importing them, and of the page on which a person decides.
  */
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { endN8n, importWorkflows, makePlace, startN8n, type N8nServer } from '../support/n8n'
@@ -30,14 +30,14 @@ it('the pictures of the README are taken anew', async () => {
   const files = existsSync(examples) ? readdirSync(examples).filter((name) => name.endsWith('.json')) : []
   expect(files).not.toEqual([])
   const refund = { function_id: 'workflow::refund', arguments: { order: '1042', amount: 120 } }
-  const model = await startOnOllamaPort([{ when: /./s, rounds: [[refund]] }])
+  const model = await startOnOllamaPort([{ when: 'workflow::refund', rounds: [[refund]] }])
   const place = await makePlace()
   for (const name of files) await importWorkflows(place, path.join(examples, name))
   const n8n = await startN8n(place)
   try {
     const { data: workflows } = await publicApi<{ data: (Workflow & { id: string })[] }>(n8n, 'GET', '/workflows?limit=100')
     const approval = await heldApproval(n8n, workflows)
-    const pictures: Picture[] = workflows.map(({ id, name }) => ({ name: named(name), url: `${n8n.url}/workflow/${id}`, kind: 'editor' }))
+    const pictures: Picture[] = files.map((file) => ({ name: path.basename(file, '.json'), url: `${n8n.url}/workflow/${idIn(file)}`, kind: 'editor' }))
     if (approval !== null) pictures.push({ name: 'approval', url: approval, kind: 'page', height: 700, phone: true })
     const taken = await takePictures({ cookie: place.cookie, folder: path.join(root, 'docs', 'pictures'), pictures })
     for (const file of taken) process.stdout.write(`${path.relative(root, file)} ${String(Math.round(statSync(file).size / 1024))} KB\n`)
@@ -65,6 +65,8 @@ async function heldApproval(n8n: N8nServer, workflows: readonly (Workflow & { id
   return null
 }
 
-function named(title: string): string {
-  return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+/** The id of the workflow in a file, which it keeps when it is imported. */
+function idIn(file: string): string {
+  const read = JSON.parse(readFileSync(path.join(examples, file), 'utf8')) as { id: string } | { id: string }[]
+  return (Array.isArray(read) ? read[0]! : read).id
 }

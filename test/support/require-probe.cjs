@@ -1,7 +1,8 @@
 'use strict'
 /*
  * Loaded by `node --require` before a program: times what loading files of one package takes inside that program, which itself stays as it is.
- * HARNESS_PROBE_FOLDER names the package's folder, HARNESS_PROBE_OUT the file for the answer, written at the program's "exit" and each second.
+ * HARNESS_PROBE_FOLDER names the package's folder, HARNESS_PROBE_OUT the file for the answer, written at the program's "exit" and each second,
+ * with the processor time of the whole program.
  * Time nested in a load of ours is counted once, that of our dependencies included; so is the module body's, but not what it starts for later.
  */
 const { realpathSync, writeFileSync } = require('node:fs')
@@ -30,7 +31,7 @@ if (folder && out) {
     }
   }
 
-  const tell = () => writeFileSync(out, JSON.stringify({ milliseconds, files }))
+  const tell = () => writeFileSync(out, JSON.stringify({ milliseconds, files, cpu: (process.cpuUsage().user + process.cpuUsage().system) / 1000 }))
   setInterval(tell, 1_000).unref()
   process.on('exit', tell)
 }
