@@ -116,5 +116,5 @@ const nobody: Caller = { principal: { id: '', type: 'system', name: '', roles: [
 type Call<Name extends OperationName> = (input: InputOf<Name>, caller: Caller) => Promise<OutputOf<Name>>
 
 function callOf<Name extends OperationName>(harness: Harness, operation: Name): Call<Name> {
-  return harness[operation] as unknown as Call<Name>
+  return harness[operation]
 }
