@@ -470,6 +470,9 @@ const groups: readonly Group[] = [
       ['remote.every-operation', 'The suite of the Harness meets every operation of the table, in the process and behind HTTP.'],
       ['remote.unreachable', 'Where no harness answers the error names the address.'],
       ['remote.checked', 'An answer that is not one of its operation becomes an error that names the operation.'],
+    ],
+  },
+  {
     source: 'design §11, nodes of n8n',
     promises: [
       ['n8n.await-id', 'A wait of a node has the same id whenever n8n asks again, and no other wait has it.'],
@@ -486,7 +489,13 @@ const groups: readonly Group[] = [
       ['n8n.call-once', 'A signed call that comes again does not run a workflow again.'],
       ['n8n.limits-read', 'A limit of a workflow function that cannot be read is refused, never dropped.'],
       ['n8n.queue-refused', 'Queue mode without a server, and a Node that is too old, are refused with what to do.'],
-      ['n8n.commands-open-nothing', 'Only a starting n8n opens its harness, and only one that was used before.'],
+      ['n8n.first-minutes', 'The refund example needs no credential and no typing: published and executed it asks a person by a link, and approving refunds once.'],
+      ['n8n.rejected', 'A rejection leaves through Rejected; led back to Await Turn the model is told, the turn ends Done with the decision, and nothing ran.'],
+      ['n8n.timed-out', 'An unanswered approval leaves through Timed Out and never through Approved, and nothing ran.'],
+      ['n8n.kill', 'After SIGKILL of n8n in a model call, in the refund or while held, the workflow ends right with no node run by hand, and the refund is sent at most once.'],
+      ['n8n.callbacks', 'Racing, early and late callbacks resume an execution once, with what the harness says.'],
+      ['n8n.gone', 'An execution that was stopped or deleted while it waits ends its await, never the turn.'],
+      ['n8n.ask-a-person', 'A question of the agent goes out through Done, and the answer goes into the same conversation.'],
     ],
   },
 ]

@@ -3,7 +3,7 @@
  * on though no node runs. Only where n8n starts as a server: its other commands load the same files beside a running n8n and must open
  * nothing. Costs the start nothing: the core is loaded later, in the background, and what goes wrong is told in n8n's log.
  */
-import { defaultSettings, hasHarness, n8nLog, openEmbedded, whyNotHere, type Environment } from './embedded'
+import { defaultSettings, hasHarness, n8nLog, openEmbedded, runsTurns, whyNotHere, type Environment } from './embedded'
 
 /** Long enough for n8n to be done with what it does itself at start. */
 const afterStartMs = 3_000
@@ -29,9 +29,8 @@ async function openInBackground(): Promise<void> {
   const settings = defaultSettings(process.env)
   try {
     const harness = await openEmbedded(settings)
-    const { state, text } = harness.workerState()
-    if (state === 'working') n8nLog.info({ folder: settings.folder }, 'opened; turns in flight go on')
-    else n8nLog.warn({ folder: settings.folder }, `another process runs the turns of this folder. ${text} End it, or give this n8n a folder of its own.`)
+    if (await runsTurns(harness)) n8nLog.info({ folder: settings.folder }, 'opened; turns in flight go on')
+    else n8nLog.warn({ folder: settings.folder }, `another process runs the turns of this folder. ${harness.workerState().text} End it, or give this n8n a folder of its own.`)
   } catch (error) {
     n8nLog.error({ folder: settings.folder }, `could not be opened: ${error instanceof Error ? error.message : 'unknown error'} The next Agent Harness node tries again.`)
   }

@@ -128,7 +128,7 @@ export function turnFacts(turn: TurnView): IDataObject {
     reason: turn.reason,
     detail: turn.detail,
     result: turn.result ?? null,
-    question: turn.question as IDataObject | null,
+    question: turn.question,
     decision: lastDecision(turn),
     calls: turn.calls.map(({ function_call_id, function_id, status, reason }) => ({ function_call_id, function_id, status, reason })),
   }
@@ -151,7 +151,7 @@ function approvalFacts(approval: Approval, now: number): IDataObject {
 
 /** Twice, since n8n lets no expression read a field of the name `arguments`. */
 function argumentFacts({ arguments: exact }: Approval): IDataObject {
-  return { arguments: exact as IDataObject, arguments_text: JSON.stringify(exact) }
+  return { arguments: exact, arguments_text: JSON.stringify(exact) }
 }
 
 /** In words, cut off to what people care for: `23 h 59 min`. */

@@ -7,7 +7,7 @@ import {
   type IExecuteFunctions, type IHookFunctions, type IHttpRequestOptions, type ILoadOptionsFunctions, type INodeCredentialDescription, type INodeProperties, type ITriggerFunctions, type IWebhookFunctions,
 } from 'n8n-workflow'
 import type { Caller, Harness, InputOf, OperationName, OutputOf } from '../../core/index'
-import { defaultSettings, openEmbedded, whyNotHere, type EmbeddedSettings } from './embedded'
+import { defaultSettings, openEmbedded, runsTurns, whyNotHere, type EmbeddedSettings } from './embedded'
 
 export type Context = IExecuteFunctions | IWebhookFunctions | IHookFunctions | ITriggerFunctions | ILoadOptionsFunctions
 
@@ -59,9 +59,11 @@ function harnessKind(context: Context): string {
 
 async function settingsOf(context: Context): Promise<EmbeddedSettings> {
   const given = await context.getCredentials<{ folder?: string; ollamaUrl?: string; secrets?: string }>('harnessEmbedded')
-  const usual = defaultSettings(process.env)
+  const folder = (given.folder ?? '').trim()
+  if (folder === '') throw new UserError('The credential names no folder.')
   return {
-    folder: (given.folder ?? '').trim() || usual.folder,
+    folder,
+    setBy: context.getNode().credentials?.['harnessEmbedded']?.id ?? '',
     env: { ...secretsOf(given.secrets ?? ''), ...((given.ollamaUrl ?? '').trim() === '' ? {} : { OLLAMA_HOST: (given.ollamaUrl ?? '').trim() }) },
   }
 }
@@ -79,9 +81,8 @@ export function secretsOf(text: string): Record<string, string> {
 
 async function embeddedConnection(settings: EmbeddedSettings, sourceId: string): Promise<Connection> {
   const harness = await openEmbedded(settings)
-  const { state, text } = harness.workerState()
-  if (state !== 'working') {
-    throw new UserError(`Another process runs the turns of ${settings.folder}. ${text} Only one n8n can use a folder: end the other, or choose Harness: Server for both.`)
+  if (!(await runsTurns(harness))) {
+    throw new UserError(`Another process runs the turns of ${settings.folder}. ${harness.workerState().text} Only one n8n can use a folder: end the other, or choose Harness: Server for both.`)
   }
   const caller: Caller = { ...harness.localCaller(sourceId), source: { type: 'n8n', id: sourceId } }
   return {
@@ -116,5 +117,5 @@ const nobody: Caller = { principal: { id: '', type: 'system', name: '', roles: [
 type Call<Name extends OperationName> = (input: InputOf<Name>, caller: Caller) => Promise<OutputOf<Name>>
 
 function callOf<Name extends OperationName>(harness: Harness, operation: Name): Call<Name> {
-  return harness[operation] as unknown as Call<Name>
+  return harness[operation]
 }

@@ -6,19 +6,22 @@
 import { statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { LoggerProxy, sleep } from 'n8n-workflow'
+import { LoggerProxy, sleep, UserError } from 'n8n-workflow'
 import type { Log, OpenHarness } from '../../core/index'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export interface EmbeddedSettings {
   readonly folder: string
+  /** Who set it so: the id of a credential, or nobody. A folder is opened in one way only. */
+  readonly setBy: string | null
   /** What stands over the environment of the process: the address of Ollama, keys. */
   readonly env: Environment
 }
 
 interface Place {
   readonly version: string
+  readonly setBy: string | null
   readonly settings: string
   readonly opening: Promise<OpenHarness>
   close(): Promise<void>
@@ -38,7 +41,7 @@ export function n8nFolder(env: Environment): string {
 
 /** The harness that needs no credential. */
 export function defaultSettings(env: Environment): EmbeddedSettings {
-  return { folder: join(n8nFolder(env), 'agent-harness'), env: {} }
+  return { folder: join(n8nFolder(env), 'agent-harness'), setBy: null, env: {} }
 }
 
 /** Whether somebody has used the harness of this folder before. */
@@ -60,20 +63,26 @@ export function whyNotHere(env: Environment, nodeVersion: string): string | null
   return null
 }
 
-/** The open harness of these settings. Racing first uses open it once; one that could not be opened is tried again at the next use. */
+/**
+ * The open harness of these settings. Racing first uses open it once; one that could not be opened is tried again at the next use. A
+ * credential that was edited opens it anew; two that name the same folder would close it under each other, so the second is refused.
+ */
 export async function openEmbedded(settings: EmbeddedSettings): Promise<OpenHarness> {
   const { version } = await import('../../core/index.js')
   const places = registry()
   const folder = resolve(settings.folder)
   const key = JSON.stringify(Object.entries(settings.env).sort())
   const known = places.get(folder)
+  if (known !== undefined && known.setBy !== settings.setBy) {
+    throw new UserError(`The harness in ${folder} is in use with other settings: ${known.setBy === null ? 'it is the one that needs no credential' : 'another credential names it'}. Name another folder in the credential.`)
+  }
   if (known !== undefined && known.version === version && known.settings === key) return known.opening
 
   const opening = (async () => {
     await known?.close()
     return open(folder, settings.env)
   })()
-  const place: Place = { version, settings: key, opening, close: async () => opening.then((harness) => harness.close(), () => undefined) }
+  const place: Place = { version, setBy: settings.setBy, settings: key, opening, close: async () => opening.then((harness) => harness.close(), () => undefined) }
   places.set(folder, place)
   opening.catch(() => {
     if (places.get(folder) === place) places.delete(folder)
@@ -85,10 +94,19 @@ async function open(folder: string, over: Environment): Promise<OpenHarness> {
   const { openHarness, openHome } = await import('../../core/index.js')
   const options = { sample: false, embedded: true }
   const home = await openHome(folder, options)
-  const harness = await openHarness({ home, env: { ...process.env, ...over }, log: n8nLog, program: 'n8n', worker: true })
-  // the worker takes its place a moment after opening; at once where its last holder is dead
-  for (let waited = 0; waited < 2_500 && harness.workerState().state !== 'working'; waited += 50) await sleep(50)
-  return harness
+  return openHarness({ home, env: { ...process.env, ...over }, log: n8nLog, program: 'n8n', worker: true })
+}
+
+/** Longer than the lease of a process that is gone and cannot be seen to be, as after a container was replaced. */
+const longestStandBy = { ms: 12_000, step: 50 }
+
+/** Whether this process runs the turns. It does a moment after opening, unless another process holds the place. */
+export async function runsTurns(harness: OpenHarness): Promise<boolean> {
+  for (let waited = 0; harness.workerState().state !== 'working'; waited += longestStandBy.step) {
+    if (waited >= longestStandBy.ms) return false
+    await sleep(longestStandBy.step)
+  }
+  return true
 }
 
 /** Closes what this process has open, for tests and for a program that ends. */
