@@ -2,6 +2,7 @@
  * Being called back: `await` and `unawait`. Asking opens the await or tells how it stands; the outbox (hooks/outbox.ts) calls. Asking is
  * cheap and may be done by many at once, since who is called asks again before it goes on.
  */
+import type { Approval } from './approvals/approval'
 import { HarnessError, isHarnessError } from './errors'
 import type { Engine } from './engine/engine'
 import { getApproval, visibleApproval } from './harness-approvals'
@@ -25,11 +26,26 @@ export async function isDone(row: Pick<AwaitFacts, 'kind' | 'until' | 'subjects'
     const approvals = await Promise.all(row.subjects.map((id) => store.findApproval(id)))
     return approvals.every((approval) => approval !== null && approval.status !== 'pending')
   }
-  return areDone(row, await Promise.all(row.subjects.map((id) => store.findTurn(id))))
+  return areDone(row, await readTurns(row.subjects, store))
 }
 
-function areDone({ until }: Pick<AwaitFacts, 'until'>, turns: readonly (TurnRow | null)[]): boolean {
-  return turns.every((turn) => turn !== null && isTerminal(turn.status)) || (until === 'held_or_ended' && turns.some((turn) => turn !== null && stateOf(turn) === 'held'))
+interface AwaitedTurn {
+  readonly turn: TurnRow
+  readonly approvals: readonly Approval[]
+}
+
+/** The row before its approvals: one that is decided in between then looks like one that works, which it soon does. */
+function readTurns(ids: readonly string[], store: Engine['store']): Promise<(AwaitedTurn | null)[]> {
+  return Promise.all(ids.map(async (id) => {
+    const turn = await store.findTurn(id)
+    return turn === null ? null : { turn, approvals: await store.approvalsOf(id) }
+  }))
+}
+
+/** When none of them works any more: each is over, or a person is asked. */
+function areDone({ until }: Pick<AwaitFacts, 'until'>, turns: readonly (AwaitedTurn | null)[]): boolean {
+  const isHeld = ({ turn, approvals }: AwaitedTurn): boolean => stateOf(turn) === 'held' && approvals.some(({ status }) => status === 'pending')
+  return turns.every((one) => one !== null && (isTerminal(one.turn.status) || (until === 'held_or_ended' && isHeld(one))))
 }
 
 export async function awaitAny(input: Asked, caller: Caller, parts: HarnessParts): Promise<Answer> {
@@ -53,9 +69,12 @@ export async function awaitAny(input: Asked, caller: Caller, parts: HarnessParts
       continue
     }
     if (asked === null) await requireVisible(row, caller, engine)
-    const outcome = outcomeOf(row, await isDone(row, engine), engine.clock.now(), engine.sealKey)
+    // what is told is what the outcome was made of
+    const read = row.kind === 'turn' ? await readTurns(row.subjects, engine.store) : []
+    const done = row.kind === 'turn' ? areDone(row, read) : await isDone(row, engine)
+    const outcome = outcomeOf(row, done, engine.clock.now(), engine.sealKey)
     const mustRemember = outcome !== null && isOpenAwait(row) && !wasAnswered(row, engine.sealKey)
-    if (!mustRemember || (await remember(row, outcome, caller, engine))) return answerOf(row, outcome, asked?.asked ?? row.subjects, caller, parts)
+    if (!mustRemember || (await remember(row, outcome, caller, engine))) return answerOf({ row, outcome, read, ids: asked?.asked ?? row.subjects }, caller, parts)
   }
   throw new HarnessError('store_unavailable', `Await ${input.await_id} is changed by too many at once. Ask again.`)
 }
@@ -139,16 +158,24 @@ async function remember(row: Await, outcome: AwaitOutcome, caller: Caller, engin
   return commit([{ type: 'await.closed', owner, await_id, attempts, status: 'answered', outcome, answered, answer: row.last_answer }], caller, engine)
 }
 
-async function answerOf(row: Await, outcome: AwaitOutcome | null, ids: readonly string[], caller: Caller, parts: HarnessParts): Promise<Answer> {
+interface Standing {
+  readonly row: Await
+  readonly outcome: AwaitOutcome | null
+  readonly read: readonly (AwaitedTurn | null)[]
+  /** As asked for, with repetitions. */
+  readonly ids: readonly string[]
+}
+
+async function answerOf({ row, outcome, read, ids }: Standing, caller: Caller, parts: HarnessParts): Promise<Answer> {
   const { engine } = parts
   const status: Answer['status'] = row.status === 'cancelled' ? 'cancelled' : (outcome ?? 'pending')
   const head = { await_id: row.await_id, status, deadline: row.deadline }
   if (row.kind === 'approval') return { ...head, turns: [], approvals: await Promise.all(ids.map((id) => linked(id, caller, parts))) }
   const worker = await parts.workerText()
-  const views = new Map(await Promise.all(row.subjects.map(async (id) => {
-    const turn = await visibleTurn(id, caller, engine)
-    return [id, turnView(turn, { calls: await engine.store.callsOf(id), approvals: await engine.store.approvalsOf(id), worker })] as const
-  })))
+  const found = read.filter((one) => one !== null)
+  const views = new Map(await Promise.all(found.map(async ({ turn, approvals }) =>
+    [turn.turn_id, turnView(turn, { calls: await engine.store.callsOf(turn.turn_id), approvals, worker })] as const,
+  )))
   const open = [...views.values()].flatMap((view) => view.approvals).filter((approval) => approval.status === 'pending')
   const approvals = await Promise.all(open.map((approval) => linked(approval.approval_id, caller, parts).catch(leftOut)))
   return { ...head, turns: ids.flatMap((id) => views.get(id) ?? []), approvals: approvals.filter((approval) => approval !== null) }

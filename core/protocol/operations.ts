@@ -191,7 +191,7 @@ export const operations = {
       await_id: z.string().regex(/^[A-Za-z0-9_-]{16,128}$/, { error: 'is 16 to 128 of A-Z, a-z, 0-9, _ and -' }),
       turn_ids: z.array(id).min(1).max(100).optional(),
       approval_ids: z.array(id).min(1).max(100).optional(),
-      until: z.enum(['held_or_ended', 'ended']).optional().describe('For turns: whether a call that waits for a person is news already. Default held_or_ended.'),
+      until: z.enum(['held_or_ended', 'ended']).optional().describe('For turns: whether one whose call waits for a person counts as done. Told when none of them works any more. Default held_or_ended.'),
       callback: z.strictObject({ url: z.url({ protocol: /^https?$/ }).max(4_096) }).nullable().optional().describe('Called with POST {await_id, status} until it takes it. Without one: only tells how it stands.'),
       deadline: z.number().int().nullable().optional().describe('When to give up, in ms since 1970 UTC. Default never.'),
     }),

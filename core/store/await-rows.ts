@@ -18,7 +18,9 @@ const ofSubject = '(owner, await_id) IN (SELECT owner, await_id FROM await_subje
 const subjects = (rest: string): string => `SELECT 1 FROM await_subjects s ${rest} AND s.owner = awaits.owner AND s.await_id = awaits.await_id`
 const allTurnsOver = `NOT EXISTS (${subjects('JOIN turns t ON t.turn_id = s.subject_id WHERE t.finished_at IS NULL')})`
 const allDecided = `NOT EXISTS (${subjects(`JOIN approval_requests a ON a.approval_id = s.subject_id WHERE a.status = 'pending'`)})`
-const oneHeld = `EXISTS (${subjects(`JOIN turns t ON t.turn_id = s.subject_id WHERE t.status = 'awaiting_functions' AND t.park = 'approval' AND t.inbox_posted = t.inbox_seen`)})`
+const isHeld = `(t.status = 'awaiting_functions' AND t.park = 'approval' AND t.inbox_posted = t.inbox_seen)`
+const noneWorks = `NOT EXISTS (${subjects(`JOIN turns t ON t.turn_id = s.subject_id WHERE t.finished_at IS NULL AND NOT ${isHeld}`)})`
+const turnsDone = `(${allTurnsOver} OR (until = 'held_or_ended' AND ${noneWorks}))`
 
 /** After the rows of the change were written. Whatever comes after a deadline is no longer in time for it. */
 export function dueStatements(change: Change, at: number): Statement[] {
@@ -31,9 +33,8 @@ export function dueStatements(change: Change, at: number): Statement[] {
   ]
   switch (change.type) {
     case 'turn.finished':
-      return due(change.turn_id, allTurnsOver)
     case 'turn.parked':
-      return due(change.turn_id, `until = 'held_or_ended' AND ${oneHeld}`)
+      return due(change.turn_id, turnsDone)
     case 'approval.decided':
     case 'approval.closed':
       return due(change.approval_id, allDecided)
@@ -60,7 +61,7 @@ export function awaitRows(change: AwaitChange): Statement[] {
         // what ended before has no commit any more that could make it due
         sql(
           `UPDATE awaits SET status = 'due', news = 1, due_at = ?, next_at = ?
-           WHERE owner = ? AND await_id = ? AND ${kind === 'approval' ? allDecided : `(${allTurnsOver} OR (until = 'held_or_ended' AND ${oneHeld}))`}`,
+           WHERE owner = ? AND await_id = ? AND ${kind === 'approval' ? allDecided : turnsDone}`,
           [created_at, created_at + graceMs, owner, await_id],
         ),
       ]

@@ -47,7 +47,7 @@ export class HarnessApprove implements INodeType {
       const ids = asked.map(({ id }) => id)
       const run = Number(this.evaluateExpression('{{ $runIndex }}', 0))
       const input: Kept['input'] = {
-        await_id: awaitIdOf({ kind: 'approvals', execution: this.getExecutionId(), node: this.getNode().id, run, ids, attempt: 0 }),
+        await_id: awaitIdOf({ kind: 'approvals', execution: this.getExecutionId(), node: this.getNode().id, run, ids }),
         approval_ids: ids, callback: { url: waitingUrl(resumeUrl(this)) },
       }
       const awaited = await (await connect(this)).call('await', input)

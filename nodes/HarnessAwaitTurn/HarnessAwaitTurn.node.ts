@@ -3,10 +3,10 @@
  * calls back. What comes out is read from the harness, never from who calls.
  */
 import {
-  NodeConnectionTypes, sleep, UserError,
+  NodeConnectionTypes, UserError,
   type IExecuteFunctions, type INodeExecutionData, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
-import { askedBy, awaitIdOf, isBetween, sortTurns, timedOutTurns, turnsForModel, type Asked, type Awaited, type LinkOf } from '../shared/awaited'
+import { askedBy, awaitIdOf, worksAgain, sortTurns, timedOutTurns, turnsForModel, type Asked, type Awaited, type LinkOf } from '../shared/awaited'
 import { connect, harnessCredentials, harnessProperty } from '../shared/connect'
 import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm } from '../shared/fixed'
@@ -62,7 +62,7 @@ export class HarnessAwaitTurn implements INodeType {
 
   async webhook(this: IWebhookFunctions): Promise<IWebhookResponseData> {
     const isTool = isToolForm(this.getNode().type)
-    return answerWaiting(this, (awaited, { asked }, resume) => (isBetween(awaited) ? null : outputsOf(awaited, asked, isTool ? null : linksOf(resume))))
+    return answerWaiting(this, (awaited, { asked }, resume) => (worksAgain(awaited) ? null : outputsOf(awaited, asked, isTool ? null : linksOf(resume))))
   }
 }
 
@@ -73,24 +73,17 @@ function outputsOf(awaited: Awaited, asked: readonly Asked[], linkOf: LinkOf | n
 
 const linksOf = (resume: string): LinkOf => ({ approval_id, link_key }) => waitingUrl(resume, { approval_id, key: link_key })
 
-/** How long to ask again for a turn whose decision is in and not taken up yet, and how often. */
-const between = { ms: 250, times: 20 }
-
 async function askHarness(context: IExecuteFunctions, asked: readonly Asked[], isTool: boolean): Promise<{ awaited: Awaited; input: Kept['input'] }> {
   const connection = await connect(context)
   const ids = asked.map(({ id }) => id)
   const run = Number(context.evaluateExpression('{{ $runIndex }}', 0))
   const { timeLimit } = context.getNodeParameter('options', 0, {}) as { timeLimit?: number }
   const deadline = timeLimit === undefined ? null : Date.now() + timeLimit * 60_000
-  for (let attempt = 0; ; attempt++) {
-    const input: Kept['input'] = {
-      await_id: awaitIdOf({ kind: 'turns', execution: context.getExecutionId(), node: context.getNode().id, run, ids, attempt }),
-      turn_ids: ids, until: isTool ? 'ended' : 'held_or_ended', callback: { url: waitingUrl(resumeUrl(context)) }, deadline,
-    }
-    const awaited = await connection.call('await', input)
-    if (isTool || awaited.status !== 'done' || !isBetween(awaited) || attempt === between.times) return { awaited, input }
-    await sleep(between.ms)
+  const input: Kept['input'] = {
+    await_id: awaitIdOf({ kind: 'turns', execution: context.getExecutionId(), node: context.getNode().id, run, ids }),
+    turn_ids: ids, until: isTool ? 'ended' : 'held_or_ended', callback: { url: waitingUrl(resumeUrl(context)) }, deadline,
   }
+  return { awaited: await connection.call('await', input), input }
 }
 
 function turnIdOf(context: IExecuteFunctions, item: number): string {

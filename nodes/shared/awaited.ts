@@ -23,9 +23,9 @@ export function askedBy(ids: readonly string[]): Asked[] {
 }
 
 /** The same wait of the same run has the same id, whenever and how often n8n asks. */
-export function awaitIdOf(parts: { kind: 'turns' | 'approvals'; execution: string; node: string; run: number; ids: readonly string[]; attempt: number }): string {
-  const { kind, execution, node, run, ids, attempt } = parts
-  return createHash('sha256').update(JSON.stringify([kind, execution, node, run, ids, attempt])).digest('hex')
+export function awaitIdOf(parts: { kind: 'turns' | 'approvals'; execution: string; node: string; run: number; ids: readonly string[] }): string {
+  const { kind, execution, node, run, ids } = parts
+  return createHash('sha256').update(JSON.stringify([kind, execution, node, run, ids])).digest('hex')
 }
 
 export type LinkOf = (approval: { approval_id: string; link_key: string }) => string
@@ -37,15 +37,12 @@ const over = new Set<TurnView['state']>(['completed', 'failed', 'cancelled'])
 
 const openOnes = (awaited: Awaited, turn: TurnView): Approval[] => awaited.approvals.filter((one) => one.turn_id === turn.turn_id && one.status === 'pending')
 
-/** Held, yet nobody is asked any more: a decision is in and the turn has not taken it up yet. Soon it will be something else. */
-export function isBetween(awaited: Awaited): boolean {
-  return awaited.turns.some((turn) => turn.state === 'held' && turn.approvals.every(({ status }) => status !== 'pending'))
+/** Done once, yet a turn works again: a decision came in before the news of the question was taken. Soon there is other news. */
+export function worksAgain(awaited: Awaited): boolean {
+  return awaited.status === 'done' && awaited.turns.some((turn) => turn.state === 'working' || (turn.state === 'held' && openOnes(awaited, turn).length === 0))
 }
 
-/**
- * One item for each turn, for a held one one for each open approval, each to the output it belongs to. A turn that still works while
- * another needs a person leaves through Not Done with state `working`, to be led back to Await Turn.
- */
+/** One item for each turn, for a held one one for each open approval, each to the output it belongs to. */
 export function sortTurns(awaited: Awaited, asked: readonly Asked[], facts: { linkOf: LinkOf; now: number }): TurnOutputs {
   const outputs: TurnOutputs = [[], [], []]
   const timedOut = awaited.status === 'timed_out'

@@ -3,15 +3,10 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { N8nServer } from './n8n'
-import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution } from './n8n-api'
+import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution, type Workflow, type WorkflowNode } from './n8n-api'
 import type { Scene } from './stub-on-ollama-port'
 
-interface Example {
-  readonly id: string
-  readonly nodes: readonly { readonly name: string; readonly type: string; readonly webhookId?: string }[]
-}
-
-const example = JSON.parse(readFileSync(path.join(__dirname, '../../examples/workflows/refund.json'), 'utf8')) as Example
+const example = JSON.parse(readFileSync(path.join(__dirname, '../../examples/workflows/refund.json'), 'utf8')) as Workflow & { readonly id: string }
 
 export const refundWorkflow = example.id
 
@@ -20,15 +15,27 @@ export const refundScene: Scene = { when: 'workflow::refund', rounds: [[{ functi
 
 const trigger = example.nodes.find(({ type }) => type.endsWith('.harnessFunctionTrigger'))!
 
+/** The example with a shop that takes its time. */
+export function refundExample({ shopTakes }: { readonly shopTakes: number }): Workflow {
+  const { name, nodes, connections, settings } = example
+  const pause: WorkflowNode = { id: 'pause', name: 'The Shop Is Slow', type: 'n8n-nodes-base.wait', typeVersion: 1.1, position: [0, 900], parameters: { resume: 'timeInterval', amount: shopTakes, unit: 'seconds' } }
+  const after = connections[trigger.name]
+  return {
+    name, nodes: [...nodes, pause], ...(settings === undefined ? {} : { settings }),
+    connections: { ...connections, [trigger.name]: { main: [[{ node: pause.name, type: 'main', index: 0 }]] }, [pause.name]: after },
+  }
+}
+
 /** "Execute workflow"; answers the execution's id. */
-export async function startRefund(n8n: N8nServer): Promise<string> {
+export async function startRefund(n8n: N8nServer, workflow = refundWorkflow): Promise<string> {
   await webhookIsThere(n8n, `/webhook/${trigger.webhookId!}/function`)
-  return runManually(n8n, refundWorkflow, { trigger: 'Execute Workflow' })
+  return runManually(n8n, workflow, { trigger: 'Execute Workflow' })
 }
 
 /** Until the execution waits for a person; answers the link as the message has it. */
 export async function linkOf(n8n: N8nServer, executionId: string): Promise<string> {
-  for (const until = performance.now() + 60_000; performance.now() < until; await wait(100)) {
+  for (const until = performance.now() + 60_000; performance.now() < until; ) {
+    await wait(100)
     // it waits for the agent first
     const execution = await executionIs(n8n, executionId, ['waiting'])
     const message = itemsOf(execution, 'Message with the Link').at(-1)?.json.message as string | undefined
@@ -48,12 +55,12 @@ export interface Answer {
 export async function decideOnPage(link: string, answer: Answer): Promise<{ status: number; text: string }> {
   const html = await (await fetch(link)).text()
   const action = /<form method="post" action="([^"]*)"/.exec(html)?.[1]?.replaceAll('&amp;', '&') ?? ''
-  const hidden = [...html.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)].map(([, name = '', value = '']) => [name, value])
-  const posted = await fetch(new URL(action, link), { method: 'POST', body: new URLSearchParams([...hidden, ...Object.entries({ reason: '', ...answer })]) })
+  const hidden = [...html.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)].map(([, name = '', value = '']) => [name, value] as const)
+  const posted = await fetch(new URL(action, link), { method: 'POST', body: new URLSearchParams(Object.fromEntries([...hidden, ...Object.entries({ reason: '', ...answer })])) })
   return { status: posted.status, text: await posted.text() }
 }
 
 /** Executions of the function, whatever became of them, newest first. */
-export async function refundsOf(n8n: N8nServer): Promise<Execution[]> {
-  return (await listExecutions(n8n, refundWorkflow)).filter(({ data }) => data.resultData.runData[trigger.name] !== undefined)
+export async function refundsOf(n8n: N8nServer, workflow = refundWorkflow): Promise<Execution[]> {
+  return (await listExecutions(n8n, workflow)).filter(({ data }) => data.resultData.runData[trigger.name] !== undefined)
 }

@@ -4,7 +4,7 @@ import { answeredPage, answerInput, approvalPage, pageHeaders, problemPage, type
 
 const detail: ApprovalPageDetail = {
   approval_id: 'a_1', status: 'pending', session_id: 's_1', turn_id: 't_1', function_call_id: 'c_1', function_id: 'shop::refund', requested_by: 'local',
-  approver_roles: ['approver'], created_at: 0, expires_at: Date.UTC(2026, 6, 1, 12, 30), decided_by: null, decided_at: null, reason: null,
+  approver_roles: ['approver'], created_at: 0, expires_at: Date.UTC(2026, 6, 1, 12, 30), decided_by: null, decided_at: null, channel: null, responder: null, reason: null,
   arguments: { order: 'A-1', amount: 20 }, why: ['High risk always waits for a person. (registry, rule risk:high)'], description: 'Refunds an order.',
   risk: 'high', side_effects: 'write', approval_digest: 'ab'.repeat(32), is_current: true, how_to_decide: 'Somehow.', answer_by: 'name', approvers: [],
 }

@@ -1,12 +1,12 @@
 /* What Await Turn and Approve put on which output, and that nothing but the harness's word makes an item Approved. */
-import { askedBy, awaitIdOf, isBetween, sortApprovals, sortTurns, timedOutApprovals, timedOutTurns, timeLeft, turnsForModel, type Awaited } from '../../nodes/shared/awaited'
+import { askedBy, awaitIdOf, worksAgain, sortApprovals, sortTurns, timedOutApprovals, timedOutTurns, timeLeft, turnsForModel, type Awaited } from '../../nodes/shared/awaited'
 
 type Turn = Awaited['turns'][number]
 type Approval = Awaited['approvals'][number]
 
 const approval = (over: Partial<Approval> = {}): Approval => ({
   approval_id: 'a_1', status: 'pending', session_id: 's_1', turn_id: 't_1', function_call_id: 'c_1', function_id: 'shop::refund', requested_by: 'local',
-  approver_roles: ['approver'], created_at: 0, expires_at: 3_600_000, decided_by: null, decided_at: null, reason: null, arguments: { amount: 120 }, why: ['too much'],
+  approver_roles: ['approver'], created_at: 0, expires_at: 3_600_000, decided_by: null, decided_at: null, channel: null, responder: null, reason: null, arguments: { amount: 120 }, why: ['too much'],
   description: 'Refunds.', risk: 'medium', side_effects: 'write', approval_digest: 'd', is_current: true, how_to_decide: '', link_key: 'the-key', ...over,
 })
 const turn = (over: Partial<Turn> = {}): Turn => ({
@@ -19,12 +19,12 @@ const facts = { linkOf: ({ approval_id, link_key }: { approval_id: string; link_
 const counts = (outputs: unknown[][]): number[] => outputs.map((items) => items.length)
 
 describe('await ids', () => {
-  const parts = { kind: 'turns' as const, execution: '7', node: 'n', run: 0, ids: ['t_1'], attempt: 0 }
+  const parts = { kind: 'turns' as const, execution: '7', node: 'n', run: 0, ids: ['t_1'] }
 
   it('[n8n.await-id] the same wait has the same id, and any other wait another one', () => {
     expect(awaitIdOf(parts)).toBe(awaitIdOf({ ...parts }))
     expect(awaitIdOf(parts)).toMatch(/^[0-9a-f]{64}$/)
-    const others = [{ kind: 'approvals' as const }, { execution: '8' }, { node: 'm' }, { run: 1 }, { ids: ['t_2'] }, { ids: ['t_1', 't_2'] }, { attempt: 1 }]
+    const others = [{ kind: 'approvals' as const }, { execution: '8' }, { node: 'm' }, { run: 1 }, { ids: ['t_2'] }, { ids: ['t_1', 't_2'] }]
     expect(new Set([parts, ...others.map((other) => ({ ...parts, ...other }))].map(awaitIdOf)).size).toBe(others.length + 1)
   })
 
@@ -74,8 +74,8 @@ describe('Await Turn', () => {
   })
 
   it('a held turn whose decision is in is not news yet', () => {
-    expect(isBetween(awaited([held({ approvals: [approval({ status: 'approved' })] })]))).toBe(true)
-    expect(isBetween(awaited([held(), turn({ turn_id: 't_2' })], [approval()]))).toBe(false)
+    expect(worksAgain(awaited([held({ approvals: [approval({ status: 'approved' })] })]))).toBe(true)
+    expect(worksAgain(awaited([held(), turn({ turn_id: 't_2' })], [approval()]))).toBe(false)
   })
 })
 
