@@ -37,6 +37,8 @@ export interface NodeRun {
 export interface Execution {
   readonly id: string
   readonly status: ExecutionStatus
+  /** What started it. */
+  readonly mode: 'manual' | 'webhook' | 'trigger' | 'integrated' | 'retry'
   readonly finished: boolean
   readonly workflowId: string
   readonly waitTill: string | null

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import Database from 'better-sqlite3'
 import type { N8nServer } from './n8n'
 import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution, type Workflow, type WorkflowNode } from './n8n-api'
 import type { Scene } from './stub-on-ollama-port'
@@ -60,7 +61,17 @@ export async function decideOnPage(link: string, answer: Answer): Promise<{ stat
   return { status: posted.status, text: await posted.text() }
 }
 
-/** Executions of the function, whatever became of them, newest first. */
+/** Rows of the harness inside this n8n, beside it. */
+export function harnessRows<T>(n8n: N8nServer, text: string, ...values: string[]): T[] {
+  const database = new Database(path.join(n8n.place.n8nFolder, 'agent-harness', 'harness.db'), { readonly: true, timeout: 5_000 })
+  try {
+    return database.prepare(text).all(...values) as T[]
+  } finally {
+    database.close()
+  }
+}
+
+/** Executions of the function that are over, whatever became of them, newest first. */
 export async function refundsOf(n8n: N8nServer, workflow = refundWorkflow): Promise<Execution[]> {
-  return (await listExecutions(n8n, workflow)).filter(({ data }) => data.resultData.runData[trigger.name] !== undefined)
+  return (await listExecutions(n8n, workflow)).filter(({ mode }) => mode === 'webhook')
 }
