@@ -61,16 +61,16 @@ export async function showCommand(context: CommandContext, id: string): Promise<
         '',
         `Decide with: ${context.command(`approvals approve ${detail.approval_id}`)}`,
         `or:          ${context.command(`approvals reject ${detail.approval_id} --reason '…'`)}`,
-        ...[pageOf(harness, detail.approval_id)].flatMap((page) => (page === null ? [] : [`or on its page, while serve runs: ${page}`])),
+        ...[await pageOf(harness, detail.approval_id)].flatMap((page) => (page === null ? [] : [`or on its page, while serve runs: ${page}`])),
       )
     return problem === null ? exitCodes.done : exitCodes.failed
   })
 }
 
 /** Null while it is not known where serve is. */
-function pageOf(harness: OpenHarness, approvalId: string): string | null {
+async function pageOf(harness: OpenHarness, approvalId: string): Promise<string | null> {
   const base = rememberedAddress(harness.home.folder)
-  return base === null ? null : pageAddress(base, approvalId, harness.linkKey(approvalId))
+  return base === null ? null : pageAddress(base, approvalId, await harness.linkKey(approvalId))
 }
 
 export interface DecideOptions {
