@@ -485,6 +485,7 @@ const groups: readonly Group[] = [
       ['n8n.approve-closed', 'Nothing but the status approved, read from the harness, leaves through Approved.'],
       ['n8n.approve-timeout', 'What n8n lets out by its own timer is stamped as timed out beforehand.'],
       ['n8n.strangers-ignored', 'A callback that does not name the await of the node, and any error on the way, leaves the execution waiting.'],
+      ['n8n.strangers-told-nothing', 'What goes wrong behind an address of n8n is told in the log; a visitor is told no folder, process or server.'],
       ['n8n.get-decides-nothing', 'Opening the address of a waiting execution decides nothing and resumes nothing.'],
       ['n8n.send-key', 'An item of an execution is sent once, however often n8n runs its node again.'],
       ['n8n.tool-fixed', 'As a tool of an agent a node takes no expression where rights are given.'],
