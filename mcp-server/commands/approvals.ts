@@ -41,7 +41,7 @@ export async function listCommand(context: CommandContext, { all }: { readonly a
       const { approval_id, function_id, requested_by, created_at, expires_at, status } = approval
       const state = status === 'pending' ? `${left(expires_at)} left` : status
       print(`${approval_id}  ${visible(function_id)}  asked by ${visible(requested_by)} ${ago(created_at)}  ${state}`)
-      const page = status === 'pending' ? pageOf(harness, approval_id) : null
+      const page = status === 'pending' ? await pageOf(harness, approval_id) : null
       if (page !== null) print(`  page: ${page}`)
     }
     tell('', `Look at one with: ${context.command('approvals show ID')}`)

@@ -9,6 +9,7 @@ import type { InputOf, OutputOf } from '../../core/protocol/operations'
 import { attack, look, settled, type Row } from '../support/attacker'
 import { n8nWebhook, type Webhook } from '../support/n8n-webhook'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
+import { until } from './until'
 
 let webhook: Webhook
 let place: Place
@@ -50,12 +51,11 @@ function onceStarted(work: () => void | Promise<void>): PlaceOptions {
     wrapConnection: (plain) => ({
       ...plain,
       async atomically(statements) {
-        const done = await plain.atomically(statements)
+        await plain.atomically(statements)
         if (!isOver && statements.some(({ text, values }) => text.startsWith('UPDATE calls') && values.includes('started'))) {
           isOver = true
           await work()
         }
-        return done
       },
     }),
   }
@@ -118,7 +118,7 @@ it('[call.sent-stays-sent] a write that was sent as one that must not be repeate
   await register()
   webhook.behave('/webhook/refund', { as: 'silent' })
   const { turn_id } = await place.run('workflow::refund', small, 0)
-  while (webhook.runs.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+  await until(() => webhook.runs.length > 0)
   // as after a crash: the row says started, under a lease that is over
   const started = look(place, (db) => ({ call: db.row('SELECT * FROM calls'), turn: db.row('SELECT * FROM turns WHERE turn_id = ?', turn_id) }))
   await place.close()
