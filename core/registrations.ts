@@ -9,7 +9,7 @@ import { sealHolds } from './digest'
 import { toHarnessError } from './errors'
 import type { Log } from './log'
 import type { FunctionEntry } from './policy/policy'
-import { entryOf, entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
+import { entryOf, entryUnder, mayStillOffer, registrationSealFacts, type RegistrationRow } from './policy/registration'
 import type { Store } from './store/store'
 
 /** A workflow registers a moment before n8n answers for it: only then its calls go out. */
@@ -132,7 +132,7 @@ function isEqual(left: RegistrationRow, right: RegistrationRow | undefined): boo
  * all of them the same way. Configuration wins an id. What the harness brings is let through by its id; nothing else is opened by it.
  */
 export function authorityWith<Base extends Authority>(base: Base, brought: { readonly rows: readonly RegistrationRow[]; readonly builtIn: readonly FunctionEntry[] }): Base {
-  const workflows = brought.rows.flatMap((row): FunctionEntry[] => {
+  const workflows = brought.rows.filter((row) => mayStillOffer(row, base.grants)).flatMap((row): FunctionEntry[] => {
     const declared = entryOf(row)
     const entry = declared === null ? null : entryUnder(base.workflows, declared)
     return entry === null || entry.id !== row.id ? [] : [entry]

@@ -10,7 +10,8 @@ import {
 } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { connect, harnessCredentials } from '../shared/connect'
-import { asNodeError, messageOf } from '../shared/errors'
+import { n8nLog } from '../shared/embedded'
+import { asNodeError, messageForStrangers, messageOf } from '../shared/errors'
 import { limitsOf, replayGuard, schemaOf, versionOf, type ArgumentField, type LimitField } from '../shared/function-input'
 import { callFactsKey } from '../shared/inside-function'
 import { answerOf, requestOf } from '../shared/web'
@@ -98,14 +99,15 @@ export class HarnessFunctionTrigger implements INodeType {
       return await receive(this)
     } catch (error) {
       // what is thrown here would start the workflow
-      return answer(this, 503, `${messageOf(error)} Nothing ran.`)
+      n8nLog.error({ workflow: this.getWorkflow().id }, `a call of a function could not be taken: ${messageOf(error)}`)
+      return answer(this, 503, `${messageForStrangers(error)} Nothing ran.`)
     }
   }
 }
 
 async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData> {
-  const { callSigningKey, where } = await connect(context)
-  if (callSigningKey === null) return answer(context, 401, `The credential for ${where} has no call signing key. Nothing ran.`)
+  const { callSigningKey } = await connect(context)
+  if (callSigningKey === null) return answer(context, 401, 'The credential of this trigger has no call signing key. Nothing ran.')
   const { verifyCall } = await import('../../core/index.js')
   const request = requestOf(context)
   // as it was registered, which is what the harness signed: a proxy may have changed what arrived
