@@ -416,6 +416,7 @@ const groups: readonly Group[] = [
       ['page.get-decides-nothing', 'Looking at the approval page decides nothing and changes no row.'],
       ['page.post-decides-once', 'Of any number of posts to the approval page exactly one counts.'],
       ['page.link-key', 'Without the key of its link the page tells of an approval what it tells of an unknown id.'],
+      ['page.link-of-living', 'The command line names a page only while the serve that has its port lives.'],
       ['page.key-by-right', 'The key of a link is told only to whoever has the scope to decide and may see the call by configuration and seals, and opens that call alone.'],
       ['page.assurance', 'A decision by name counts only where configuration and risk let it; for high risk on a server it takes a passphrase.'],
       ['page.name-unverified', 'A name that was given on the page is shown as not verified wherever it is shown.'],
