@@ -460,6 +460,7 @@ const groups: readonly Group[] = [
       ['http.removed-token', 'A removed or expired token counts no more from the next request on, without a restart.'],
       ['http.narrowed', 'A token has only those scopes of its principal that it names, and never more than the principal.'],
       ['http.no-browser', 'A request with an Origin, or under a name that is not loopback, gets nothing.'],
+      ['http.no-body', 'A request without a body is the empty input.'],
       ['http.bounded', 'What is too large, no JSON or of another kind is refused with its own status, without a stack or a path.'],
       ['http.gone-client', 'A client that goes away, or is killed, ends its waiting and nothing else.'],
       ['http.decisions-by-scope', 'Over HTTP only a token with the scope reaches an operation that decides, and none of them is a tool.'],
