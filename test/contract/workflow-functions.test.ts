@@ -195,6 +195,16 @@ describe('a workflow that is not there', () => {
     expect(changesOf('function.registered')).toHaveLength(1)
   })
 
+  it('[n8n.changed-refused] a trigger that runs another version than the one registered has the call wait until that version is registered and judged', async () => {
+    await register()
+    webhook.behave('/webhook/refund', { as: 'status', status: 409, body: { code: 'workflow_changed', message: 'changed' } })
+    const { turn_id } = await place.run('workflow::refund', small, 0)
+    await waiting(turn_id)
+    webhook.behave('/webhook/refund', { as: 'items', items: [{ refunded: true }] })
+    await register(refund({}, { version: '2' }))
+    expect(await place.turn(turn_id)).toMatchObject({ state: 'completed', result: { refunded: true } })
+  })
+
   it('[function.deactivated-denies] deactivated by hand its calls are denied, one that waits for it too', async () => {
     await register()
     place = await place.reopen()
