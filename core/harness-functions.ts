@@ -6,8 +6,8 @@ import { canonical, seal } from './digest'
 import { evaluate } from './policy/evaluate'
 import type { Engine } from './engine/engine'
 import { layersOf } from './engine/engine'
-import { HarnessError, isHarnessError } from './errors'
-import type { HarnessParts } from './harness-parts'
+import { HarnessError } from './errors'
+import { untilUndisturbed, type HarnessParts } from './harness-parts'
 import { quoted } from './harness-views'
 import { mayBeCalledAt, type Caller } from './identity/principal'
 import { isFunctionId, maxFunctionIdLength } from './policy/glob'
@@ -17,21 +17,11 @@ import type { OutputOf, ParsedOf } from './protocol/operations'
 import { nothingAsked } from './turn/turn'
 
 /** How often it is looked again when somebody else registered the same id in the same moment. */
-const retries = 20
-
-async function untilUndisturbed<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= retries) throw error
-    }
-  }
-}
+const mostTries = 20
 
 export async function registerFunction(input: ParsedOf<'register_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'register_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
@@ -60,7 +50,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
 
 export async function unregisterFunction(input: ParsedOf<'unregister_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unregister_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
