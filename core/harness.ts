@@ -16,7 +16,7 @@ import { waitWhileWorking, type HarnessParts } from './harness-parts'
 import { turnView } from './harness-views'
 import { evaluate, isOffered } from './policy/evaluate'
 import type { FunctionEntry, PolicyLayer } from './policy/policy'
-import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
+import { inputLimits, operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
 import { nothingAsked, type TurnRow } from './turn/turn'
 
 type Handler<Name extends OperationName> = (input: ParsedOf<Name>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined) => Promise<OutputOf<Name>>
@@ -66,9 +66,6 @@ async function invoke<Name extends OperationName>(name: Name, call: { input: unk
   if (!parsed.success) throw new HarnessError('invalid_input', `${name}: ${problemOf(parsed.error)}`)
   return (handlers[name] as Handler<Name>)(parsed.data as ParsedOf<Name>, call.caller, call.parts, call.signal)
 }
-
-/** How large a text may be is for its operation to say. */
-const inputLimits = { bytes: Infinity, depth: 128 }
 
 function problemOf(error: z.ZodError): string {
   const issue = error.issues[0]
