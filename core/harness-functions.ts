@@ -30,7 +30,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
     checkFree(id, input.workflow, engine)
     const entry = entryUnder(engine.authority().workflows, declared)
     if (entry === null) throw new HarnessError('invariant_broken', `Function ${id} is in no namespace of workflows.`)
-    const answer = { id, risk: entry.risk, usually: usuallyOf(entry, caller, engine) }
+    const answer = { id, risk: entry.risk, usually: usuallyOf(withinLimits(entry), caller, engine) }
 
     const standing = registrations.row(id)
     const text = canonical(declared)
@@ -116,13 +116,20 @@ function sealedRow(facts: Omit<RegistrationRow, 'seal' | 'updated_at'>, standing
   return { ...row, seal: seal(engine.sealKey, 'registration', registrationSealFacts(row)) }
 }
 
-/** What policy says before there are arguments; limits of its own that count are taken as met. */
-function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
+/** What policy looks at when there is no turn yet. */
+export const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
+
+/** What policy says before there are arguments to test. */
+export function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
   const authority = engine.authority()
   const grant = authority.grants.get(caller.principal.id)
   if (grant === undefined) return 'waits_for_a_person'
-  const within: FunctionEntry = entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
-  const layers = layersOf(authority, grant, { kind: 'function', agent: '', spec: nothingAsked }).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
-  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null, profile: authority.profile }, caller.principal, layers)
-  return effect === 'allow' ? 'runs' : 'waits_for_a_person'
+  const layers = layersOf(authority, grant, functionTurn).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
+  const request = { function_id: entry.id, entry, arguments: {}, mode: 'agent' as const, earlier: null, profile: authority.profile }
+  return evaluate(request, caller.principal, layers).effect === 'allow' ? 'runs' : 'waits_for_a_person'
+}
+
+/** As if the limits that the function came with were met. */
+function withinLimits(entry: FunctionEntry): FunctionEntry {
+  return entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
 }
