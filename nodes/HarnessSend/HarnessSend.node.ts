@@ -10,6 +10,7 @@ import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm, notFixed } from '../shared/fixed'
 import { isInsideFunction } from '../shared/inside-function'
 import { keyOf, runInput, sendInput, sentFacts, type SendOptions } from '../shared/send-input'
+import { runOf } from '../shared/waiting'
 import { sendProperties } from './properties'
 
 openAtStart()
@@ -112,8 +113,7 @@ async function run(context: IExecuteFunctions, connection: Connection, item: num
 }
 
 function keyFor(context: IExecuteFunctions, item: number, operation: string): string {
-  const run = Number(context.evaluateExpression('{{ $runIndex }}', item))
-  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run, item, operation })
+  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run: runOf(context, item), item, operation })
 }
 
 function textOf(context: IExecuteFunctions, name: string, item: number): string {
