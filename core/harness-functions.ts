@@ -6,8 +6,8 @@ import { canonical, seal } from './digest'
 import { evaluate } from './policy/evaluate'
 import type { Engine } from './engine/engine'
 import { layersOf } from './engine/engine'
-import { HarnessError, isHarnessError } from './errors'
-import type { HarnessParts } from './harness-parts'
+import { HarnessError } from './errors'
+import { untilUndisturbed, type HarnessParts } from './harness-parts'
 import { quoted } from './harness-views'
 import { mayBeCalledAt, maySee, type Caller } from './identity/principal'
 import { isFunctionId, maxFunctionIdLength } from './policy/glob'
@@ -17,21 +17,11 @@ import type { OutputOf, ParsedOf } from './protocol/operations'
 import { nothingAsked } from './turn/turn'
 
 /** How often it is looked again when somebody else registered the same id in the same moment. */
-const retries = 20
-
-async function untilUndisturbed<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= retries) throw error
-    }
-  }
-}
+const mostTries = 20
 
 export async function registerFunction(input: ParsedOf<'register_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'register_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
@@ -41,7 +31,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
     checkAddressFree(id, input.workflow.url, caller, engine)
     const entry = entryUnder(engine.authority().workflows, declared)
     if (entry === null) throw new HarnessError('invariant_broken', `Function ${id} is in no namespace of workflows.`)
-    const answer = { id, risk: entry.risk, usually: usuallyOf(entry, caller, engine) }
+    const answer = { id, risk: entry.risk, usually: usuallyOf(withinLimits(entry), caller, engine) }
 
     const standing = registrations.row(id)
     const text = canonical(declared)
@@ -61,7 +51,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
 
 export async function unregisterFunction(input: ParsedOf<'unregister_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unregister_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
@@ -157,13 +147,20 @@ function sealedRow(facts: Omit<RegistrationRow, 'seal' | 'updated_at'>, standing
   return { ...row, seal: seal(engine.sealKey, 'registration', registrationSealFacts(row)) }
 }
 
-/** What policy says before there are arguments; limits of its own that count are taken as met. */
-function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
+/** What policy looks at when there is no turn yet. */
+export const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
+
+/** What policy says before there are arguments to test. */
+export function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
   const authority = engine.authority()
   const grant = authority.grants.get(caller.principal.id)
   if (grant === undefined) return 'waits_for_a_person'
-  const within: FunctionEntry = entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
-  const layers = layersOf(authority, grant, { kind: 'function', agent: '', spec: nothingAsked }).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
-  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null, profile: authority.profile }, caller.principal, layers)
-  return effect === 'allow' ? 'runs' : 'waits_for_a_person'
+  const layers = layersOf(authority, grant, functionTurn).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
+  const request = { function_id: entry.id, entry, arguments: {}, mode: 'agent' as const, earlier: null, profile: authority.profile }
+  return evaluate(request, caller.principal, layers).effect === 'allow' ? 'runs' : 'waits_for_a_person'
+}
+
+/** As if the limits that the function came with were met. */
+function withinLimits(entry: FunctionEntry): FunctionEntry {
+  return entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
 }

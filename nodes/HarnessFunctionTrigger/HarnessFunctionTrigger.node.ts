@@ -107,7 +107,7 @@ export class HarnessFunctionTrigger implements INodeType {
 
 async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData> {
   const { callSigningKey } = await connect(context)
-  if (callSigningKey === null) return answer(context, 401, 'The credential of this trigger has no call signing key. Nothing ran.')
+  if (callSigningKey === null) return answer(context, 401, 'The credential of this trigger has no Call Signing Secret. Nothing ran.')
   const { verifyCall } = await import('../../core/index.js')
   const request = requestOf(context)
   // as it was registered, which is what the harness signed: a proxy may have changed what arrived

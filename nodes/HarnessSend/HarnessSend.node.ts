@@ -11,6 +11,7 @@ import { isToolForm, notFixed } from '../shared/fixed'
 import { isInsideFunction } from '../shared/inside-function'
 import { refuseUnpublished } from '../shared/published'
 import { keyOf, runInput, sendInput, sentFacts, type SendOptions } from '../shared/send-input'
+import { runOf } from '../shared/waiting'
 import { sendProperties } from './properties'
 
 openAtStart()
@@ -114,8 +115,7 @@ async function run(context: IExecuteFunctions, connection: Connection, item: num
 }
 
 function keyFor(context: IExecuteFunctions, item: number, operation: string): string {
-  const run = Number(context.evaluateExpression('{{ $runIndex }}', item))
-  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run, item, operation })
+  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run: runOf(context, item), item, operation })
 }
 
 function textOf(context: IExecuteFunctions, name: string, item: number): string {
