@@ -112,7 +112,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   let registrations: Registrations
   try {
     await migrate(connection, readMigrations('sqlite'), clock.now())
-    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program })
+    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program, startsWithWorkflows: options.program === 'n8n' })
     sentLog = await openSentLog(home.sentLogPath)
   } catch (error) {
     await store.close()

@@ -151,6 +151,7 @@ const groups: readonly Group[] = [
   {
     source: 'design §6, functions that are away',
     promises: [
+      ['function.live-apart', 'A harness that starts apart from n8n calls what is registered without waiting to be told again.'],
       ['function.away-parks', 'A known function that is not registered at the moment parks its call, naming it.'],
       ['function.deactivated-denies', 'A function deactivated by hand denies its calls.'],
     ],
