@@ -3,16 +3,25 @@
  * and a model could only say so in words of its own; so nothing is sent, and the person is told what to do. A function that is registered
  * is never complained about, nor is one of a published workflow: the policy may keep that from this caller, and then it is left out.
  */
-import { UserError, type IExecuteFunctions, type INode } from 'n8n-workflow'
+import { sleep, UserError, type IExecuteFunctions, type INode } from 'n8n-workflow'
 import type { Connection } from './connect'
 
+/** How long n8n may take to publish. */
+const publishingMs = 3_000
+const lookEveryMs = 200
+
 export async function refuseUnpublished(context: IExecuteFunctions, connection: Connection): Promise<void> {
-  if (context.getWorkflow().active) return
   const declared = functionsDeclared(context)
   if (declared.length === 0) return
-  const { functions } = await connection.call('list_functions', {})
-  const missing = declared.find((name) => !functions.some(({ id }) => id === name || id.endsWith(`::${name}`)))
-  if (missing === undefined) return
+  let missing: string | undefined
+  // n8n publishes in the background: whoever executes right after must not find the agent without its function
+  for (let waited = 0; waited <= publishingMs; waited += lookEveryMs) {
+    const { functions } = await connection.call('list_functions', {})
+    missing = declared.find((name) => !functions.some(({ id }) => id === name || id.endsWith(`::${name}`)))
+    if (missing === undefined) return
+    await sleep(lookEveryMs)
+  }
+  if (context.getWorkflow().active) return
   throw new UserError(`Publish this workflow first: its function ${missing} is not offered to agents until the workflow is published. Nothing was sent.`)
 }
 

@@ -10,7 +10,7 @@ import { openHome } from '../../core/index'
 import { callHeaders, signatureOf } from '../../core/functions/signature'
 import { startStrictOllama, type StrictOllama } from '../support/strict-ollama'
 import { ask, createCredential, ours, type Credential } from '../support/harness-workflows'
-import { decideOnPage, linkOf, refundExample, refundScene, refundsOf, startRefund } from '../support/refund-workflow'
+import { decideOnPage, linkOf, refundExample, refundScene, refundsOf, publishRefund, startRefund } from '../support/refund-workflow'
 import { endN8n, makePlace, startN8n, type N8nPlace, type N8nServer } from '../support/n8n'
 import { activate, createWorkflow, deactivate, executionIs, itemsOf, publicApi, runManually, type WorkflowNode } from '../support/n8n-api'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
@@ -71,7 +71,7 @@ afterEach(async () => {
 
 it('[n8n.changed-refused] a workflow that was edited while a person was asked is asked anew, and a call judged for the old version runs nothing', async () => {
   const workflow = await createWorkflow(n8n, refundExample())
-  await activate(n8n, workflow)
+  await publishRefund(n8n, workflow)
   const execution = await startRefund(n8n, workflow)
   const link = await linkOf(n8n, execution)
   const stood = functionAddress()
@@ -104,7 +104,7 @@ it('[n8n.no-nested-send] Send inside a workflow that runs as a function is refus
     ? { ...node, type: `${ours}.harnessSend`, typeVersion: 1, parameters: { operation: 'send', message: 'Do it for me.' } }
     : node.type.endsWith('.harnessFunctionTrigger') ? { ...node, parameters: { ...node.parameters, unattended: {}, risk: 'low' } } : node))
   const workflow = await createWorkflow(n8n, { ...example, nodes })
-  await activate(n8n, workflow)
+  await publishRefund(n8n, workflow)
   const execution = await startRefund(n8n, workflow)
   expect(await decideOnPage(await linkOf(n8n, execution), { decision: 'approve', responder: 'Ann' })).toMatchObject({ status: 200 })
   await executionIs(n8n, execution)

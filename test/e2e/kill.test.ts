@@ -4,9 +4,9 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StrictOllama } from '../support/strict-ollama'
-import { decideOnPage, harnessRows, linkOf, refundExample, refundScene, refundsOf, startRefund } from '../support/refund-workflow'
+import { decideOnPage, harnessRows, linkOf, refundExample, refundScene, refundsOf, publishRefund, startRefund } from '../support/refund-workflow'
 import { endN8n, makePlace, restartN8n, startN8n, type N8nServer } from '../support/n8n'
-import { activate, createWorkflow, executionIs, getExecution, itemsOf, outputsUsed } from '../support/n8n-api'
+import { createWorkflow, executionIs, getExecution, itemsOf, outputsUsed } from '../support/n8n-api'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
 
 let model: StrictOllama
@@ -18,7 +18,7 @@ beforeAll(async () => {
   n8n = await startN8n(await makePlace())
   // the same example, but that the shop takes eight seconds for a refund
   workflow = await createWorkflow(n8n, refundExample({ shopTakes: 8 }))
-  await activate(n8n, workflow)
+  await publishRefund(n8n, workflow)
 })
 
 afterAll(async () => {

@@ -7,9 +7,9 @@ import { appendFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StrictOllama } from '../support/strict-ollama'
-import { decideOnPage, linkOf, refundsOf, refundScene, refundWorkflow, startRefund } from '../support/refund-workflow'
+import { decideOnPage, linkOf, refundsOf, refundScene, refundWorkflow, publishRefund, startRefund } from '../support/refund-workflow'
 import { endN8n, importWorkflows, makePlace, startN8n, type N8nPlace, type N8nServer } from '../support/n8n'
-import { activate, deactivate, executionIs, itemsOf, outputsUsed, publicApi } from '../support/n8n-api'
+import { deactivate, executionIs, itemsOf, outputsUsed, publicApi } from '../support/n8n-api'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
 
 let model: StrictOllama
@@ -21,7 +21,7 @@ beforeAll(async () => {
   place = await makePlace()
   await importWorkflows(place, path.join(__dirname, '../../examples/workflows/refund.json'))
   n8n = await startN8n(place)
-  await activate(n8n, refundWorkflow)
+  await publishRefund(n8n)
 })
 
 afterAll(async () => {
@@ -79,7 +79,7 @@ it('[n8n.rejected] rejected leaves through Rejected, the model is told, the turn
 it('[n8n.timed-out] nobody answers: it leaves through Timed Out and never through Approved, and nothing is refunded', async () => {
   appendFileSync(path.join(place.n8nFolder, 'agent-harness', 'harness.yaml'), '\nworkflows: { approval_ttl: 3s }\n')
   await deactivate(n8n, refundWorkflow)
-  await activate(n8n, refundWorkflow)
+  await publishRefund(n8n)
   await wait(500)
   const before = (await refundsOf(n8n)).length
   const execution = await startRefund(n8n)

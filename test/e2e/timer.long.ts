@@ -6,8 +6,8 @@ import { appendFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { endN8n, importWorkflows, makePlace, startN8n } from '../support/n8n'
-import { activate, executionIs, itemsOf, outputsUsed } from '../support/n8n-api'
-import { linkOf, refundScene, refundsOf, refundWorkflow, startRefund } from '../support/refund-workflow'
+import { executionIs, itemsOf, outputsUsed } from '../support/n8n-api'
+import { linkOf, refundScene, refundsOf, publishRefund, startRefund } from '../support/refund-workflow'
 import { startStub } from '../support/stub-on-ollama-port'
 
 afterAll(endN8n)
@@ -19,7 +19,7 @@ it('[n8n.approve-timeout] where nobody answers and the harness cannot call back,
     await importWorkflows(place, path.join(__dirname, '../../examples/workflows/refund.json'))
     const env = { OLLAMA_HOST: model.url }
     let n8n = await startN8n(place, { env })
-    await activate(n8n, refundWorkflow)
+    await publishRefund(n8n)
     const config = path.join(place.n8nFolder, 'agent-harness', 'harness.yaml')
     while (!existsSync(config)) await wait(100)
     appendFileSync(config, '\nworkflows: { approval_ttl: 60s }\n')

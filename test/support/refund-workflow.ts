@@ -4,7 +4,7 @@ import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import type { N8nServer } from './n8n'
-import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution, type Workflow, type WorkflowNode } from './n8n-api'
+import { activate, executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution, type Workflow, type WorkflowNode } from './n8n-api'
 import type { Scene } from './stub-on-ollama-port'
 
 const example = JSON.parse(readFileSync(path.join(__dirname, '../../examples/workflows/refund.json'), 'utf8')) as Workflow & { readonly id: string }
@@ -27,6 +27,20 @@ export function refundExample({ shopTakes }: { readonly shopTakes?: number } = {
     ...whole, nodes: [...nodes, pause],
     connections: { ...connections, [trigger.name]: { main: [[{ node: pause.name, type: 'main', index: 0 }]] }, [pause.name]: after },
   }
+}
+
+/** n8n publishes in the background, and it is a little later that the function is registered. */
+export async function publishRefund(n8n: N8nServer, workflow = refundWorkflow): Promise<void> {
+  await activate(n8n, workflow)
+  for (const until = performance.now() + 20_000; performance.now() < until; ) {
+    await wait(100)
+    try {
+      if (harnessRows(n8n, `SELECT 1 FROM registrations WHERE status = 'active'`).length > 0) return
+    } catch {
+      // no harness has been made yet
+    }
+  }
+  throw new Error('No workflow has registered a function.')
 }
 
 /** "Execute workflow"; answers the execution's id. */
