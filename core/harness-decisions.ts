@@ -7,9 +7,13 @@ import { decisionHolds, pageApprover } from './approvals/decide'
 import { argumentsOf, decisionSubject } from './engine/judge'
 import type { Engine } from './engine/engine'
 import { newInboxItem } from './engine/steps/inbox'
-import { HarnessError, isHarnessError } from './errors'
+import { HarnessError } from './errors'
+import { untilUndisturbed } from './harness-parts'
 import { decidedBy } from './harness-views'
 import type { Caller } from './identity/principal'
+
+/** How often it is looked again when somebody posted to the turn, or decided, in the same moment. */
+const mostTries = 50
 
 export function refuseWithoutReason(decision: SignedDecision['decision'], reason: string | null): void {
   if (decision !== 'reject' || (reason ?? '').trim() !== '') return
@@ -22,22 +26,17 @@ export async function takeDecision(approval: Approval, decided: SignedDecision, 
   const status = decided.decision === 'approve' ? ('approved' as const) : ('rejected' as const)
   const actor = decided.approver === pageApprover ? pageApprover : `approver:${decided.approver}`
   const at = engine.clock.now()
-  for (let tries = 1; ; tries += 1) {
+  return untilUndisturbed(mostTries, async () => {
     const turn = await engine.store.findTurn(approval.turn_id)
     const current = await engine.store.findApproval(approval.approval_id)
     if (turn === null || turn.finished_at !== null || current?.status !== 'pending') throw closed(current ?? approval)
     const item = newInboxItem(turn, { kind: 'decision', approval_id: approval.approval_id }, { principal: actor, at }, engine)
-    try {
-      await engine.store.commit({
-        actor, at, session_id: approval.session_id,
-        changes: [{ type: 'approval.decided', turn_id: turn.turn_id, approval_id: approval.approval_id, status, decided }, { type: 'inbox.posted', item }],
-      })
-      return status
-    } catch (error) {
-      // somebody posted to the turn, or decided, in the same moment: look again
-      if (!isHarnessError(error) || error.code !== 'conflict' || tries >= 50) throw error
-    }
-  }
+    await engine.store.commit({
+      actor, at, session_id: approval.session_id,
+      changes: [{ type: 'approval.decided', turn_id: turn.turn_id, approval_id: approval.approval_id, status, decided }, { type: 'inbox.posted', item }],
+    })
+    return status
+  })
 }
 
 /** Throws `approval_closed` unless somebody may still answer. */

@@ -6,45 +6,36 @@ import { canonical, seal } from './digest'
 import { evaluate } from './policy/evaluate'
 import type { Engine } from './engine/engine'
 import { layersOf } from './engine/engine'
-import { HarnessError, isHarnessError } from './errors'
-import type { HarnessParts } from './harness-parts'
+import { HarnessError } from './errors'
+import { untilUndisturbed, type HarnessParts } from './harness-parts'
 import { quoted } from './harness-views'
-import { mayBeCalledAt, type Caller } from './identity/principal'
+import { mayBeCalledAt, maySee, type Caller } from './identity/principal'
 import { isFunctionId, maxFunctionIdLength } from './policy/glob'
 import type { FunctionEntry } from './policy/policy'
-import { entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
+import { entryUnder, mayStillOffer, registrationSealFacts, type RegistrationRow } from './policy/registration'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 import { nothingAsked } from './turn/turn'
 
 /** How often it is looked again when somebody else registered the same id in the same moment. */
-const retries = 20
-
-async function untilUndisturbed<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= retries) throw error
-    }
-  }
-}
+const mostTries = 20
 
 export async function registerFunction(input: ParsedOf<'register_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'register_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
     const declared = declaredEntry(input, id, engine)
     checkAddress(input, caller)
-    checkFree(id, input.workflow, engine)
+    checkFree(id, input.workflow, caller, engine)
+    checkAddressFree(id, input.workflow.url, caller, engine)
     const entry = entryUnder(engine.authority().workflows, declared)
     if (entry === null) throw new HarnessError('invariant_broken', `Function ${id} is in no namespace of workflows.`)
-    const answer = { id, risk: entry.risk, usually: usuallyOf(entry, caller, engine) }
+    const answer = { id, risk: entry.risk, usually: usuallyOf(withinLimits(entry), caller, engine) }
 
     const standing = registrations.row(id)
     const text = canonical(declared)
-    if (standing?.status === 'active' && standing.workflow_id === input.workflow.id && standing.entry === text) {
+    if (standing?.status === 'active' && standing.workflow_id === input.workflow.id && standing.entry === text && standing.registered_by === caller.principal.id) {
       await registrations.becameLive(standing)
       return answer
     }
@@ -60,12 +51,12 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
 
 export async function unregisterFunction(input: ParsedOf<'unregister_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unregister_function'>> {
   const { registrations } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     await engine.refreshAuthority()
     await registrations.reread()
     const id = fullId(input.id, engine)
     const standing = registrations.row(id)
-    if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id) return { removed: false }
+    if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id || !maySee(caller.principal, standing.registered_by)) return { removed: false }
     const { workflow_id, entry } = standing
     const row = sealedRow({ id, workflow_id, entry, status: 'deactivated', registered_by: caller.principal.id }, standing, engine)
     await engine.store.commit({
@@ -108,15 +99,45 @@ function checkAddress({ workflow }: ParsedOf<'register_function'>, caller: Calle
   }
 }
 
-function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, engine: Engine): void {
+/** The id of a workflow is no secret: another principal's function is not taken over by naming it. */
+function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, caller: Caller, engine: Engine): void {
   const final = { data: { final: true, function_id: id } }
   const known = engine.authority().functions.get(id)
   if (known !== undefined && known.target['kind'] !== 'workflow') {
     throw new HarnessError('conflict', `${id} is a function of the configuration. Give the workflow ${quoted(workflow.name)} another function name.`, final)
   }
   const standing = engine.registrations.row(id)
-  if (standing?.status === 'active' && standing.workflow_id !== workflow.id) {
+  if (standing?.status !== 'active' || !mayStillOffer(standing, engine.authority().grants)) return
+  if (!maySee(caller.principal, standing.registered_by)) {
+    throw new HarnessError('conflict', `${id} is the function of a workflow that somebody else registered. Give the workflow ${quoted(workflow.name)} another function name.`, final)
+  }
+  if (standing.workflow_id !== workflow.id) {
     throw new HarnessError('conflict', `${id} is the function of another workflow (id ${quoted(standing.workflow_id)}). Deactivate that one first, or choose another name.`, final)
+  }
+}
+
+/**
+ * What we sign says the path and not the function: under another function's address a call would pass there without having been judged
+ * as that one. By the path alone, since a host of somebody else's could pass such a request on.
+ */
+function checkAddressFree(id: string, url: string, caller: Caller, engine: Engine): void {
+  const path = pathOf(url)
+  const others = [...engine.authority().functions.values()].filter((entry) => entry.id !== id && typeof entry.target['url'] === 'string' && pathOf(entry.target['url']) === path)
+  const isOwn = ({ id: other, target }: FunctionEntry): boolean => target['kind'] === 'workflow' && maySee(caller.principal, engine.registrations.row(other)?.registered_by ?? '')
+  if (others.every(isOwn)) return
+  throw new HarnessError('conflict', `workflow.url is the address of another function. Give the workflow ${id} a webhook path of its own.`, { data: { final: true, function_id: id } })
+}
+
+function pathOf(url: string): string {
+  return URL.canParse(url) ? decoded(new URL(url).pathname).replace(/\/+$/, '').toLowerCase() : ''
+}
+
+/** As a router might read it. */
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
   }
 }
 
@@ -126,13 +147,20 @@ function sealedRow(facts: Omit<RegistrationRow, 'seal' | 'updated_at'>, standing
   return { ...row, seal: seal(engine.sealKey, 'registration', registrationSealFacts(row)) }
 }
 
-/** What policy says before there are arguments; limits of its own that count are taken as met. */
-function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
+/** What policy looks at when there is no turn yet. */
+export const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
+
+/** What policy says before there are arguments to test. */
+export function usuallyOf(entry: FunctionEntry, caller: Caller, engine: Engine): 'runs' | 'waits_for_a_person' {
   const authority = engine.authority()
   const grant = authority.grants.get(caller.principal.id)
   if (grant === undefined) return 'waits_for_a_person'
-  const within: FunctionEntry = entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
-  const layers = layersOf(authority, grant, { kind: 'function', agent: '', spec: nothingAsked }).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
-  const { effect } = evaluate({ function_id: entry.id, entry: within, arguments: {}, mode: 'agent', earlier: null, profile: authority.profile }, caller.principal, layers)
-  return effect === 'allow' ? 'runs' : 'waits_for_a_person'
+  const layers = layersOf(authority, grant, functionTurn).map((layer) => ({ ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }))
+  const request = { function_id: entry.id, entry, arguments: {}, mode: 'agent' as const, earlier: null, profile: authority.profile }
+  return evaluate(request, caller.principal, layers).effect === 'allow' ? 'runs' : 'waits_for_a_person'
+}
+
+/** As if the limits that the function came with were met. */
+function withinLimits(entry: FunctionEntry): FunctionEntry {
+  return entry.unattended.length === 0 ? entry : { ...entry, side_effects: 'read' }
 }

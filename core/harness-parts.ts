@@ -1,7 +1,8 @@
-/* What the operations share: what they work with, and waiting. */
+/* What the operations share: what they work with, looking again when somebody was quicker, and waiting. */
 import type { KeyObject } from 'node:crypto'
 import type { AuditReport } from './audit/report'
 import type { Engine } from './engine/engine'
+import { isHarnessError } from './errors'
 import { stateOf } from './harness-views'
 import type { TurnRow } from './turn/turn'
 
@@ -25,6 +26,20 @@ export interface HarnessParts {
   verifyAudit(): Promise<AuditReport>
   /** How a person decides, with the command to type. */
   howToDecide(approvalId: string | null): string
+}
+
+/**
+ * Runs `attempt` until nobody was in the way: again after every `conflict`, which the store throws when a row moved under it, at most so
+ * many times. A conflict that trying again cannot mend says `final` in its data, and is thrown at once, as every other error is.
+ */
+export async function untilUndisturbed<T>(mostTries: number, attempt: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= mostTries) throw error
+    }
+  }
 }
 
 /** Waits until the turn is held or over, at most so many seconds; the end of the waiting never touches the turn. */

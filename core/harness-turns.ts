@@ -1,13 +1,13 @@
 /* The operations that start and stop turns. What is asked for is checked and frozen here, sealed, and on disk before the answer. */
 import { digestOf, seal, sealHolds, type Json } from './digest'
-import { HarnessError, isHarnessError } from './errors'
+import { HarnessError } from './errors'
 import { defaultConstraints, eventHash, type Execution } from './executions/execution'
 import { maySee, type Caller } from './identity/principal'
 import type { Engine } from './engine/engine'
 import { newTurn } from './engine/new-turn'
 import { newInboxItem } from './engine/steps/inbox'
 import { proposedCall } from './engine/steps/call-model'
-import { waitWhileWorking, type HarnessParts } from './harness-parts'
+import { untilUndisturbed, waitWhileWorking, type HarnessParts } from './harness-parts'
 import { approvalView, quoted, shownId, stateOf } from './harness-views'
 import { checkGlob } from './policy/glob'
 import type { OutputOf, ParsedOf } from './protocol/operations'
@@ -19,24 +19,13 @@ import type { IdempotencyRecord } from './store/store'
 
 const idempotencyMs = 24 * 3_600_000
 /** How often a send looks again when somebody else wrote to the same turn or session in the same moment. */
-const retries = 200
-
-/** Runs `attempt` until nobody was in the way. */
-async function untilUndisturbed<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isHarnessError(error) || error.code !== 'conflict' || error.data['final'] === true || tries >= retries) throw error
-    }
-  }
-}
+const mostTries = 200
 
 export async function send(input: ParsedOf<'send'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'send'>> {
   const spec = frozenSpec(input, engine)
   const agent = agentOf(input, engine)
   const text = messageText(input, engine)
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     const key = await idempotency({ operation: 'send', key: input.idempotency_key, request: input }, caller, engine)
     if (key.answered !== null) return { ...(JSON.parse(key.answered) as OutputOf<'send'>), deduplicated: true }
     const at = engine.clock.now()
@@ -91,7 +80,7 @@ export async function trigger(input: ParsedOf<'trigger'>, caller: Caller, parts:
 async function startFunctionTurn(input: ParsedOf<'trigger'>, caller: Caller, engine: Engine): Promise<{ turn_id: string; function_call_id: string; deduplicated: boolean }> {
   const request = { call: input.call, session_id: input.session_id ?? null }
   checkSize(JSON.stringify(input.call.arguments), 'arguments', engine)
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     const key = await idempotency({ operation: 'trigger', key: keyOfCall(input), request }, caller, engine)
     if (key.answered !== null) return { ...(JSON.parse(key.answered) as { turn_id: string; function_call_id: string }), deduplicated: true }
     await checkLiveTurns(caller, engine)
@@ -121,7 +110,7 @@ function keyOfCall(input: ParsedOf<'trigger'>): string | undefined {
 
 export async function stop(input: ParsedOf<'stop'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'stop'>> {
   const { store } = engine
-  return untilUndisturbed(async () => {
+  return untilUndisturbed(mostTries, async () => {
     const turn = input.turn_id === undefined ? await store.firstUnfinishedTurn(input.session_id) : await store.findTurn(input.turn_id)
     if (turn === null || turn.session_id !== input.session_id) {
       const session = await store.findSession(input.session_id)

@@ -11,13 +11,13 @@ import { decideApproval, getApproval, listApprovals } from './harness-approvals'
 import { answerApproval, openApprovalPage } from './harness-approval-page'
 import { send, stop, trigger } from './harness-turns'
 import { awaitAny, unawait } from './harness-awaits'
-import { registerFunction, unregisterFunction } from './harness-functions'
+import { functionTurn, registerFunction, unregisterFunction, usuallyOf } from './harness-functions'
 import { waitWhileWorking, type HarnessParts } from './harness-parts'
 import { turnView } from './harness-views'
-import { evaluate, isOffered } from './policy/evaluate'
-import type { FunctionEntry, PolicyLayer } from './policy/policy'
-import { operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
-import { nothingAsked, type TurnRow } from './turn/turn'
+import { isOffered } from './policy/evaluate'
+import type { FunctionEntry } from './policy/policy'
+import { inputLimits, operations, type Harness, type OperationName, type OutputOf, type ParsedOf } from './protocol/operations'
+import type { TurnRow } from './turn/turn'
 
 type Handler<Name extends OperationName> = (input: ParsedOf<Name>, caller: Caller, parts: HarnessParts, signal: AbortSignal | undefined) => Promise<OutputOf<Name>>
 type Handlers = { readonly [Name in OperationName]: Handler<Name> }
@@ -67,9 +67,6 @@ async function invoke<Name extends OperationName>(name: Name, call: { input: unk
   return (handlers[name] as Handler<Name>)(parsed.data as ParsedOf<Name>, call.caller, call.parts, call.signal)
 }
 
-/** How large a text may be is for its operation to say. */
-const inputLimits = { bytes: Infinity, depth: 128 }
-
 function problemOf(error: z.ZodError): string {
   const issue = error.issues[0]
   return issue === undefined ? 'the input is not valid.' : `${issue.path.length === 0 ? 'input' : issue.path.join('.')}: ${issue.message}.`
@@ -94,20 +91,8 @@ function visibleFunctions(caller: Caller, engine: Engine): FunctionEntry[] {
   return [...authority.functions.values()].filter((entry) => isOffered(entry, caller.principal, layers, 'agent'))
 }
 
-/** There are no arguments to test yet. */
-function withoutArgumentRules(layer: PolicyLayer): PolicyLayer {
-  return { ...layer, rules: layer.rules.filter((rule) => rule.when.length === 0) }
-}
-
-/** What policy looks at when there is no turn yet. */
-const functionTurn = { kind: 'function' as const, agent: '', spec: nothingAsked }
-
 function functionView(entry: FunctionEntry, caller: Caller, engine: Engine): OutputOf<'list_functions'>['functions'][number] {
-  const authority = engine.authority()
-  const grant = authority.grants.get(caller.principal.id)
   const { id, description, risk, side_effects, idempotent, schema } = entry
-  const request = { function_id: id, entry, arguments: {}, mode: 'agent' as const, profile: authority.profile, earlier: null }
-  const effect = grant === undefined ? 'hold' : evaluate(request, caller.principal, layersOf(authority, grant, functionTurn).map(withoutArgumentRules)).effect
-  return { id, description, risk, side_effects, idempotent, usually: effect === 'allow' ? 'runs' : 'waits_for_a_person', schema: { ...schema } }
+  return { id, description, risk, side_effects, idempotent, usually: usuallyOf(entry, caller, engine), schema: { ...schema } }
 }
 

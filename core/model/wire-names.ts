@@ -5,7 +5,3 @@
 export function toWireName(functionId: string): string {
   return functionId.replaceAll('::', '__')
 }
-
-export function fromWireName(name: string): string {
-  return name.replaceAll('__', '::')
-}

@@ -268,6 +268,9 @@ export const operations = {
   }),
 } as const
 
+/** Of the JSON of any input, the same on both sides of HTTP. How large a text may be is for its operation to say. */
+export const inputLimits = { bytes: Infinity, depth: 128 }
+
 export type OperationName = keyof typeof operations
 export type InputOf<Name extends OperationName> = z.input<(typeof operations)[Name]['input']>
 export type ParsedOf<Name extends OperationName> = z.output<(typeof operations)[Name]['input']>

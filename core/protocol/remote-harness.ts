@@ -6,7 +6,7 @@
 import { errorCodes, HarnessError, isHarnessError, type ErrorCode } from '../errors'
 import type { Caller } from '../identity/principal'
 import { jsonProblem, parseStrictJson } from '../json'
-import { operations, type Harness, type OperationName } from './operations'
+import { inputLimits, operations, type Harness, type OperationName } from './operations'
 
 /** Sends one request. Rejects when there was no HTTP answer; any answer, of any status and form, is an answer. */
 export type Post = (path: string, body: unknown, signal?: AbortSignal) => Promise<{ readonly status: number; readonly body: unknown }>
@@ -15,9 +15,6 @@ export interface RemoteOptions {
   /** For messages: where the harness should be. */
   readonly address?: string
 }
-
-/** As the core has it (harness.ts). */
-const inputLimits = { bytes: Infinity, depth: 128 }
 
 /** The harness behind `post`. */
 export function remoteHarness(post: Post, { address }: RemoteOptions = {}): Harness {

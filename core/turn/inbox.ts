@@ -17,8 +17,6 @@ export interface InboxDecision {
   readonly approval_id: string
 }
 
-export const inboxKinds = ['message', 'stop', 'decision'] as const
-
 export type InboxBody = InboxMessage | InboxStop | InboxDecision
 
 export type InboxItem = {

@@ -3,15 +3,16 @@
  * Approved is only what the harness says is approved, and nobody's answer in time is Timed Out.
  */
 import {
-  NodeConnectionTypes, UserError,
+  NodeConnectionTypes,
   type IExecuteFunctions, type INodeExecutionData, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
-import { askedBy, awaitIdOf, sortApprovals, timedOutApprovals } from '../shared/awaited'
+import { sortApprovals, timedOutApprovals } from '../shared/awaited'
 import { connect, harnessCredentials, harnessProperty } from '../shared/connect'
 import { asNodeError, messageOf } from '../shared/errors'
-import { answerWaiting, park, resumeUrl, waitingUrl, waitingWebhooks, type Kept } from '../shared/waiting'
+import { answerWaiting, askedFor, park, waitOf, waitingWebhooks, type Kept } from '../shared/waiting'
 
 const names = ['Approved', 'Rejected', 'Timed Out']
+const approvalId = { name: 'approvalId', shown: 'Approval ID', hint: 'It comes from the output Needs Approval of Agent Harness Await Turn.' }
 
 export class HarnessApprove implements INodeType {
   description: INodeTypeDescription = {
@@ -23,7 +24,7 @@ export class HarnessApprove implements INodeType {
     subtitle: 'until a person has decided',
     description: 'Wait until a person has decided about what an agent wants to do. Send them approval.url before this node; lead all outputs back to Await Turn.',
     defaults: { name: 'Agent Harness Approve' },
-    // a model must never be asked about itself
+    // no tool form, which n8n offers by default: a model must not be what answers for a call of a model
     usableAsTool: undefined as never,
     inputs: [NodeConnectionTypes.Main],
     outputs: names.map((displayName) => ({ type: NodeConnectionTypes.Main, displayName })),
@@ -43,13 +44,9 @@ export class HarnessApprove implements INodeType {
   async execute(this: IExecuteFunctions): Promise<INodeExecutionData[][]> {
     const items = this.getInputData()
     try {
-      const asked = askedBy(items.map((_item, index) => approvalIdOf(this, index)))
+      const asked = askedFor(this, approvalId)
       const ids = asked.map(({ id }) => id)
-      const run = Number(this.evaluateExpression('{{ $runIndex }}', 0))
-      const input: Kept['input'] = {
-        await_id: awaitIdOf({ kind: 'approvals', execution: this.getExecutionId(), node: this.getNode().id, run, ids }),
-        approval_ids: ids, callback: { url: waitingUrl(resumeUrl(this)) },
-      }
+      const input: Kept['input'] = { ...waitOf(this, 'approvals', ids), approval_ids: ids }
       const awaited = await (await connect(this)).call('await', input)
       const given = items.map(({ json }, item) => ({ json: { harness_execution_id: json['harness_execution_id'] ?? null }, pairedItem: { item } }))
       if (awaited.status !== 'pending') return sortApprovals(awaited, asked, given)
@@ -66,10 +63,4 @@ export class HarnessApprove implements INodeType {
   async webhook(this: IWebhookFunctions): Promise<IWebhookResponseData> {
     return answerWaiting(this, (awaited, { asked, given }) => (awaited.approvals.some(({ status }) => status === 'pending') ? null : sortApprovals(awaited, asked, given)))
   }
-}
-
-function approvalIdOf(context: IExecuteFunctions, item: number): string {
-  const id = context.getNodeParameter('approvalId', item, '') as unknown
-  if (typeof id === 'string' && id.trim() !== '') return id.trim()
-  throw new UserError(`Approval ID is empty at item ${item}. It comes from the output Needs Approval of Agent Harness Await Turn.`)
 }

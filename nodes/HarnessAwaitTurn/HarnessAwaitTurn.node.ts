@@ -3,16 +3,17 @@
  * calls back. What comes out is read from the harness, never from who calls.
  */
 import {
-  NodeConnectionTypes, UserError,
+  NodeConnectionTypes,
   type IExecuteFunctions, type INodeExecutionData, type INodeType, type INodeTypeDescription, type IWebhookFunctions, type IWebhookResponseData,
 } from 'n8n-workflow'
-import { askedBy, awaitIdOf, worksAgain, sortTurns, timedOutTurns, turnsForModel, type Asked, type Awaited, type LinkOf } from '../shared/awaited'
+import { worksAgain, sortTurns, timedOutTurns, turnsForModel, type Asked, type Awaited, type LinkOf } from '../shared/awaited'
 import { connect, harnessCredentials, harnessProperty } from '../shared/connect'
 import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm } from '../shared/fixed'
-import { answerWaiting, park, resumeUrl, waitingUrl, waitingWebhooks, type Kept } from '../shared/waiting'
+import { answerWaiting, askedFor, park, resumeUrl, waitOf, waitingUrl, waitingWebhooks, type Kept } from '../shared/waiting'
 
 const names = ['Done', 'Needs Approval', 'Not Done']
+const turnId = { name: 'turnId', shown: 'Turn ID', hint: 'Put Agent Harness Send before this node, or name the turn.' }
 
 export class HarnessAwaitTurn implements INodeType {
   description: INodeTypeDescription = {
@@ -45,7 +46,7 @@ export class HarnessAwaitTurn implements INodeType {
   async execute(this: IExecuteFunctions): Promise<INodeExecutionData[][]> {
     const items = this.getInputData()
     try {
-      const asked = askedBy(items.map((_item, index) => turnIdOf(this, index)))
+      const asked = askedFor(this, turnId)
       const isTool = isToolForm(this.getNode().type) || this.isToolExecution()
       const { awaited, input } = await askHarness(this, asked, isTool)
       const kept: Kept = { input, asked, given: [] }
@@ -71,23 +72,13 @@ function outputsOf(awaited: Awaited, asked: readonly Asked[], linkOf: LinkOf | n
   return linkOf === null ? turnsForModel(awaited, asked) : sortTurns(awaited, asked, { linkOf, now: Date.now() })
 }
 
-const linksOf = (resume: string): LinkOf => ({ approval_id, link_key }) => waitingUrl(resume, { approval_id, key: link_key })
+const linksOf = (resume: string): LinkOf => ({ approval_id, link_key }) => (link_key === null ? null : waitingUrl(resume, { approval_id, key: link_key }))
 
 async function askHarness(context: IExecuteFunctions, asked: readonly Asked[], isTool: boolean): Promise<{ awaited: Awaited; input: Kept['input'] }> {
   const connection = await connect(context)
   const ids = asked.map(({ id }) => id)
-  const run = Number(context.evaluateExpression('{{ $runIndex }}', 0))
   const { timeLimit } = context.getNodeParameter('options', 0, {}) as { timeLimit?: number }
   const deadline = timeLimit === undefined ? null : Date.now() + timeLimit * 60_000
-  const input: Kept['input'] = {
-    await_id: awaitIdOf({ kind: 'turns', execution: context.getExecutionId(), node: context.getNode().id, run, ids }),
-    turn_ids: ids, until: isTool ? 'ended' : 'held_or_ended', callback: { url: waitingUrl(resumeUrl(context)) }, deadline,
-  }
+  const input: Kept['input'] = { ...waitOf(context, 'turns', ids), turn_ids: ids, until: isTool ? 'ended' : 'held_or_ended', deadline }
   return { awaited: await connection.call('await', input), input }
-}
-
-function turnIdOf(context: IExecuteFunctions, item: number): string {
-  const id = context.getNodeParameter('turnId', item, '') as unknown
-  if (typeof id === 'string' && id.trim() !== '') return id.trim()
-  throw new UserError(`Turn ID is empty at item ${item}. Put Agent Harness Send before this node, or name the turn.`)
 }

@@ -9,7 +9,9 @@ import { connect, harnessCredentials, type Connection } from '../shared/connect'
 import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm, notFixed } from '../shared/fixed'
 import { isInsideFunction } from '../shared/inside-function'
+import { refuseUnpublished } from '../shared/published'
 import { keyOf, runInput, sendInput, sentFacts, type SendOptions } from '../shared/send-input'
+import { runOf } from '../shared/waiting'
 import { sendProperties } from './properties'
 
 openAtStart()
@@ -61,6 +63,7 @@ async function perform(context: IExecuteFunctions, item: number): Promise<IDataO
   const connection = await connect(context)
   switch (operation) {
     case 'send':
+      await refuseUnpublished(context, connection)
       return send(context, connection, item)
     case 'run':
       return run(context, connection, item)
@@ -112,8 +115,7 @@ async function run(context: IExecuteFunctions, connection: Connection, item: num
 }
 
 function keyFor(context: IExecuteFunctions, item: number, operation: string): string {
-  const run = Number(context.evaluateExpression('{{ $runIndex }}', item))
-  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run, item, operation })
+  return keyOf({ execution: context.getExecutionId(), node: context.getNode().id, run: runOf(context, item), item, operation })
 }
 
 function textOf(context: IExecuteFunctions, name: string, item: number): string {

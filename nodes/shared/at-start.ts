@@ -16,7 +16,7 @@ export function opensAtStart(argv: readonly string[], env: Environment, nodeVers
   return hasHarness(defaultSettings(env).folder)
 }
 
-/** Once in a process, whichever node file is loaded first. */
+/** For the top of one node file; n8n loads them all. Once in a process, though an update may leave two copies of this package in it. */
 export function openAtStart(): void {
   const once = globalThis as unknown as Record<symbol, boolean | undefined>
   if (once[startedSymbol] === true) return

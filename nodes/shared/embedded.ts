@@ -92,8 +92,7 @@ export async function openEmbedded(settings: EmbeddedSettings): Promise<OpenHarn
 
 async function open(folder: string, over: Environment): Promise<OpenHarness> {
   const { openHarness, openHome } = await import('../../core/index.js')
-  const options = { sample: false, embedded: true }
-  const home = await openHome(folder, options)
+  const home = await openHome(folder, { sample: false, embedded: true })
   return openHarness({ home, env: { ...process.env, ...over }, log: n8nLog, program: 'n8n', worker: true })
 }
 
@@ -107,13 +106,6 @@ export async function runsTurns(harness: OpenHarness): Promise<boolean> {
     await sleep(longestStandBy.step)
   }
   return true
-}
-
-/** Closes what this process has open, for tests and for a program that ends. */
-export async function closeEmbedded(): Promise<void> {
-  const places = [...registry().values()]
-  registry().clear()
-  await Promise.all(places.map((place) => place.close()))
 }
 
 export const n8nLog: Log = {

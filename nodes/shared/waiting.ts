@@ -6,7 +6,7 @@
 import { UserError, WAIT_INDEFINITELY, type IExecuteFunctions, type INodeExecutionData, type IWebhookDescription, type IWebhookFunctions, type IWebhookResponseData } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { answerOnPage } from './approval-page'
-import type { Asked, Awaited } from './awaited'
+import { askedBy, awaitIdOf, type Asked, type Awaited } from './awaited'
 import { connect } from './connect'
 import { n8nLog } from './embedded'
 import { messageOf } from './errors'
@@ -33,6 +33,27 @@ export interface Kept {
 }
 
 const keptKey = 'agentHarnessAwait'
+
+/** How often this node has run before in this execution: a loop comes back to it. */
+export function runOf(context: IExecuteFunctions, item: number): number {
+  return Number(context.evaluateExpression('{{ $runIndex }}', item))
+}
+
+/** The ids that the items name, each with its items. `hint`: where such an id comes from, for whoever left it empty. */
+export function askedFor(context: IExecuteFunctions, field: { readonly name: string; readonly shown: string; readonly hint: string }): Asked[] {
+  return askedBy(context.getInputData().map((_item, index) => {
+    const id = context.getNodeParameter(field.name, index, '') as unknown
+    if (typeof id === 'string' && id.trim() !== '') return id.trim()
+    throw new UserError(`${field.shown} is empty at item ${index}. ${field.hint}`)
+  }))
+}
+
+/** What every wait of our nodes asks for: one id for the same wait of the same run, and this execution's address to be called back at. */
+export function waitOf(context: IExecuteFunctions, kind: 'turns' | 'approvals', ids: readonly string[]): Required<Pick<AwaitInput, 'await_id' | 'callback'>> {
+  const { id: node } = context.getNode()
+  const await_id = awaitIdOf({ kind, execution: context.getExecutionId(), node, run: runOf(context, 0), ids })
+  return { await_id, callback: { url: waitingUrl(resumeUrl(context)) } }
+}
 
 /** Where the harness calls back, with the token of this execution in it. */
 export function resumeUrl(context: IExecuteFunctions | IWebhookFunctions): string {

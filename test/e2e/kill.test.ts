@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StrictOllama } from '../support/strict-ollama'
-import { decideOnPage, linkOf, refundExample, refundScene, refundsOf, startRefund } from '../support/refund-workflow'
+import { decideOnPage, harnessRows, linkOf, refundExample, refundScene, refundsOf, startRefund } from '../support/refund-workflow'
 import { endN8n, makePlace, restartN8n, startN8n, type N8nServer } from '../support/n8n'
 import { activate, createWorkflow, executionIs, getExecution, itemsOf, outputsUsed } from '../support/n8n-api'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
@@ -55,8 +55,8 @@ it('[n8n.kill] killed inside the refund, its outcome is told as unknown, it is n
   const before = (await refundsOf(n8n, workflow)).length
   const execution = await startRefund(n8n, workflow)
   expect(await decideOnPage(await linkOf(n8n, execution), { decision: 'approve', responder: 'Ann' })).toMatchObject({ status: 200 })
-  while ((await refundsOf(n8n, workflow)).length === before) await wait(100)
-  await wait(500)
+  while (harnessRows(n8n, `SELECT 1 FROM calls WHERE status = 'started'`).length === 0) await wait(100)
+  await wait(1_000)
   expect((await getExecution(n8n, execution)).status).toBe('waiting')
   n8n = await restartN8n(n8n, 'kill')
   const done = await executionIs(n8n, execution)

@@ -37,6 +37,8 @@ export interface NodeRun {
 export interface Execution {
   readonly id: string
   readonly status: ExecutionStatus
+  /** What started it. */
+  readonly mode: 'manual' | 'webhook' | 'trigger' | 'integrated' | 'retry'
   readonly finished: boolean
   readonly workflowId: string
   readonly waitTill: string | null
@@ -82,10 +84,6 @@ export async function deactivate(n8n: N8nServer, workflowId: string): Promise<vo
   await publicApi(n8n, 'POST', `/workflows/${workflowId}/deactivate`)
 }
 
-export async function deleteWorkflow(n8n: N8nServer, workflowId: string): Promise<void> {
-  await publicApi(n8n, 'DELETE', `/workflows/${workflowId}`)
-}
-
 /** "Execute workflow" in the editor; answers the execution's id at once. */
 export async function runManually(n8n: N8nServer, workflowId: string, options: { trigger?: string; only_to?: string } = {}): Promise<string> {
   const workflowData = await editorApi<Workflow & { nodes: WorkflowNode[] }>(n8n, 'GET', `/workflows/${workflowId}`)
@@ -104,17 +102,6 @@ export function getExecution(n8n: N8nServer, executionId: string): Promise<Execu
 /** Newest first. */
 export async function listExecutions(n8n: N8nServer, workflowId: string): Promise<Execution[]> {
   return (await publicApi<{ data: Execution[] }>(n8n, 'GET', `/executions?workflowId=${workflowId}&includeData=true&limit=100`)).data
-}
-
-/** The only execution of a workflow, as soon as there is one: n8n shows it a moment after it began. */
-export async function onlyExecution(n8n: N8nServer, workflowId: string): Promise<Execution> {
-  for (const until = performance.now() + 15_000; performance.now() < until; ) {
-    const [execution, ...others] = await listExecutions(n8n, workflowId)
-    if (others.length > 0) throw new Error(`Workflow ${workflowId} was run ${others.length + 1} times.`)
-    if (execution !== undefined) return execution
-    await wait(100)
-  }
-  throw new Error(`Workflow ${workflowId} was not run.`)
 }
 
 export async function stopExecution(n8n: N8nServer, executionId: string): Promise<void> {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import Database from 'better-sqlite3'
 import type { N8nServer } from './n8n'
 import { executionIs, itemsOf, listExecutions, runManually, webhookIsThere, type Execution, type Workflow, type WorkflowNode } from './n8n-api'
 import type { Scene } from './stub-on-ollama-port'
@@ -15,13 +16,15 @@ export const refundScene: Scene = { when: 'workflow::refund', rounds: [[{ functi
 
 const trigger = example.nodes.find(({ type }) => type.endsWith('.harnessFunctionTrigger'))!
 
-/** The example with a shop that takes its time. */
-export function refundExample({ shopTakes }: { readonly shopTakes: number }): Workflow {
+/** The example, to be created under an id of its own; with a shop that takes its time if told so (seconds). */
+export function refundExample({ shopTakes }: { readonly shopTakes?: number } = {}): Workflow {
   const { name, nodes, connections, settings } = example
+  const whole = { name, nodes, connections, ...(settings === undefined ? {} : { settings }) }
+  if (shopTakes === undefined) return whole
   const pause: WorkflowNode = { id: 'pause', name: 'The Shop Is Slow', type: 'n8n-nodes-base.wait', typeVersion: 1.1, position: [0, 900], parameters: { resume: 'timeInterval', amount: shopTakes, unit: 'seconds' } }
   const after = connections[trigger.name]
   return {
-    name, nodes: [...nodes, pause], ...(settings === undefined ? {} : { settings }),
+    ...whole, nodes: [...nodes, pause],
     connections: { ...connections, [trigger.name]: { main: [[{ node: pause.name, type: 'main', index: 0 }]] }, [pause.name]: after },
   }
 }
@@ -49,6 +52,8 @@ export interface Answer {
   readonly decision: 'approve' | 'reject'
   readonly responder: string
   readonly reason?: string
+  /** Where an approver answers and not a name. */
+  readonly passphrase?: string
 }
 
 /** Does what a browser does: reads the form of the page and posts it. */
@@ -60,7 +65,17 @@ export async function decideOnPage(link: string, answer: Answer): Promise<{ stat
   return { status: posted.status, text: await posted.text() }
 }
 
-/** Executions of the function, whatever became of them, newest first. */
+/** Rows of the harness inside this n8n, beside it. */
+export function harnessRows<T>(n8n: N8nServer, text: string, ...values: string[]): T[] {
+  const database = new Database(path.join(n8n.place.n8nFolder, 'agent-harness', 'harness.db'), { readonly: true, timeout: 5_000 })
+  try {
+    return database.prepare(text).all(...values) as T[]
+  } finally {
+    database.close()
+  }
+}
+
+/** Executions of the function that are over, whatever became of them, newest first. */
 export async function refundsOf(n8n: N8nServer, workflow = refundWorkflow): Promise<Execution[]> {
-  return (await listExecutions(n8n, workflow)).filter(({ data }) => data.resultData.runData[trigger.name] !== undefined)
+  return (await listExecutions(n8n, workflow)).filter(({ mode }) => mode === 'webhook')
 }
