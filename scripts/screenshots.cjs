@@ -12,7 +12,8 @@ const scales = [1.5, 1.25, 1, 0.85, 0.7, 0.55]
 const width = 1280
 
 /**
- * Pictures are { name, url, kind: 'editor' | 'page', height?, phone? }; answers the files, named after them. The cookie is that of n8n's owner.
+ * Pictures are { name, url, kind: 'editor' | 'execution' | 'page', height?, phone? }; answers the files, named after them. The cookie is that of
+ * n8n's owner.
  */
 async function takePictures({ cookie, folder, pictures }) {
   const { default: puppeteer } = await import('puppeteer-core')
@@ -34,9 +35,10 @@ async function take(browser, { name, url, kind, height = 720, phone = false }, c
     const page = await browser.newPage()
     try {
       await page.setViewport({ width: phone ? 390 : width, height, deviceScaleFactor, isMobile: phone })
-      if (kind === 'editor') await logIn(page, url, cookie)
+      if (kind !== 'page') await logIn(page, url, cookie)
       await page.goto(url, { waitUntil: 'domcontentloaded', timeout: 60_000 })
       if (kind === 'editor') await settleEditor(page)
+      if (kind === 'execution') await settleExecution(page)
       const bytes = await page.screenshot({ type: 'png', optimizeForSpeed: false, fullPage: kind === 'page' })
       if (bytes.length > mostBytes && deviceScaleFactor !== scales.at(-1)) continue
       if (bytes.length > mostBytes) throw new Error(`${name}.png would be ${bytes.length} bytes, more than ${mostBytes}`)
@@ -64,6 +66,15 @@ async function settleEditor(page) {
   await page.click('.vue-flow__pane').catch(() => undefined)
   await page.keyboard.press('1')
   // the view moves for a moment, and icons load
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
+}
+
+/** An execution shows its workflow in a frame of its own. */
+async function settleExecution(page) {
+  await page.waitForSelector('iframe', { timeout: 60_000 })
+  const frame = await (await page.$('iframe')).contentFrame()
+  await frame.waitForSelector('.vue-flow__node', { timeout: 60_000 })
+  for (const part of [page, frame]) await part.addStyleTag({ content: '[data-test-id="banners"], .el-notification, .vue-flow__minimap { display: none !important }' })
   await new Promise((resolve) => setTimeout(resolve, 2_000))
 }
 

@@ -1,21 +1,28 @@
 /*
  * No test of the suite: `npm run pictures` runs it to take the pictures of the README anew, of the example workflows as a user sees them after
- * importing them, and of the page on which a person decides.
+ * importing them, of the page on which a person decides, and of the execution that went on then.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { endN8n, importWorkflows, makePlace, startN8n, type N8nServer } from '../support/n8n'
-import { editorApi, listExecutions, publicApi, runManually, type Workflow } from '../support/n8n-api'
+import { editorApi, executionIs, listExecutions, publicApi, runManually, type Workflow } from '../support/n8n-api'
 import { root } from '../support/n8n-package'
+import { decideOnPage, linkOf } from '../support/refund-workflow'
 import { startOnOllamaPort } from '../support/stub-on-ollama-port'
 
 interface Picture {
   readonly name: string
   readonly url: string
-  readonly kind: 'editor' | 'page'
+  readonly kind: 'editor' | 'execution' | 'page'
   readonly height?: number
   readonly phone?: boolean
+}
+
+interface Held {
+  readonly link: string
+  readonly workflow: string
+  readonly execution: string
 }
 
 const { takePictures } = jest.requireActual<{
@@ -36,10 +43,17 @@ it('the pictures of the README are taken anew', async () => {
   const n8n = await startN8n(place)
   try {
     const { data: workflows } = await publicApi<{ data: (Workflow & { id: string })[] }>(n8n, 'GET', '/workflows?limit=100')
-    const approval = await heldApproval(n8n, workflows)
+    const held = await heldApproval(n8n, workflows)
     const pictures: Picture[] = files.map((file) => ({ name: path.basename(file, '.json'), url: `${n8n.url}/workflow/${idIn(file)}`, kind: 'editor' }))
-    if (approval !== null) pictures.push({ name: 'approval', url: approval, kind: 'page', height: 700, phone: true })
-    const taken = await takePictures({ cookie: place.cookie, folder: path.join(root, 'docs', 'pictures'), pictures })
+    if (held !== null) pictures.push({ name: 'approval', url: held.link, kind: 'page', height: 700, phone: true })
+    const take = (some: readonly Picture[]): Promise<string[]> => takePictures({ cookie: place.cookie, folder: path.join(root, 'docs', 'pictures'), pictures: some })
+    const taken = await take(pictures)
+    if (held !== null) {
+      await decideOnPage(held.link, { decision: 'approve', responder: 'Ann' })
+      await executionIs(n8n, held.execution)
+      pictures.push({ name: 'execution', url: `${n8n.url}/workflow/${held.workflow}/executions/${held.execution}`, kind: 'execution' })
+      taken.push(...(await take(pictures.slice(-1))))
+    }
     for (const file of taken) process.stdout.write(`${path.relative(root, file)} ${String(Math.round(statSync(file).size / 1024))} KB\n`)
     expect(taken).toHaveLength(pictures.length)
   } finally {
@@ -48,17 +62,17 @@ it('the pictures of the README are taken anew', async () => {
   }
 })
 
-/** Runs the workflow that waits for turns until one of them needs an approval; the address of its page. */
-async function heldApproval(n8n: N8nServer, workflows: readonly (Workflow & { id: string })[]): Promise<string | null> {
+/** Runs the workflow that waits for turns until one of them needs an approval, and the node for it waits. */
+async function heldApproval(n8n: N8nServer, workflows: readonly (Workflow & { id: string })[]): Promise<Held | null> {
   const main = workflows.find(({ nodes }) => nodes.some(({ type }) => type.endsWith('.harnessAwaitTurn')) && nodes.some(({ type }) => type.endsWith('.harnessApprove')))
   if (main === undefined) return null
   const functions = workflows.filter(({ nodes }) => nodes.some(({ type }) => type.endsWith('.harnessFunctionTrigger')))
   for (const { id } of functions) await publicApi(n8n, 'POST', `/workflows/${id}/activate`).catch((error: unknown) => process.stdout.write(`${String(error)}\n`))
-  await runManually(n8n, main.id)
+  const execution = await runManually(n8n, main.id)
   for (const until = performance.now() + 60_000; performance.now() < until; ) {
     const text = JSON.stringify(await listExecutions(n8n, main.id))
     const found = /"approval":\{[^{}]*?"url":"([^"]+)"/.exec(text)?.[1]
-    if (found !== undefined) return found
+    if (found !== undefined) return { link: await linkOf(n8n, execution), workflow: main.id, execution }
     await wait(500)
   }
   process.stdout.write(`nothing was held: ${JSON.stringify(await editorApi(n8n, 'GET', '/executions').catch(() => null)).slice(0, 2_000)}\n`)
