@@ -156,9 +156,10 @@ async function callAs(url: string): Promise<{ status: number; json: unknown }> {
 }
 
 async function newLink(execution: string, old: string): Promise<string> {
-  for (const until = performance.now() + 30_000; performance.now() < until; await wait(200)) {
+  for (const until = performance.now() + 30_000; performance.now() < until; ) {
     const link = await linkOf(n8n, execution)
     if (link !== old) return link
+    await wait(200)
   }
   throw new Error(`Execution ${execution} never asked anew.`)
 }
