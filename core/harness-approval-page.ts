@@ -50,9 +50,9 @@ export async function answerApproval(input: ParsedOf<'answer_approval'>, caller:
 
 /** An unknown id and a wrong key are the same to whoever asks, also in what is looked up. */
 async function detailBehind({ approval_id, link_key }: { readonly approval_id: string; readonly link_key: string }, parts: HarnessParts): Promise<Detail> {
-  if (!linkKeyHolds(parts.engine.sealKey, approval_id, link_key)) throw noSuchApproval(approval_id)
   const approval = await parts.engine.store.findApproval(approval_id)
-  if (approval === null) throw noSuchApproval(approval_id)
+  const holds = linkKeyHolds(parts.engine.sealKey, { approval_id, call_id: approval?.call_id ?? '' }, link_key)
+  if (approval === null || !holds) throw noSuchApproval(approval_id)
   return detailOf(approval, parts)
 }
 

@@ -3,6 +3,7 @@
  * cheap and may be done by many at once, since who is called asks again before it goes on.
  */
 import type { Approval } from './approvals/approval'
+import { sealHolds } from './digest'
 import { HarnessError, isHarnessError } from './errors'
 import type { Engine } from './engine/engine'
 import { getApproval, visibleApproval } from './harness-approvals'
@@ -12,7 +13,7 @@ import { linkKey, shownId, stateOf, turnView } from './harness-views'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 import { answeredSeal, awaitHolds, callbackOf, isOpenAwait, outcomeOf, sealAwait, sealedCallback, wasAnswered, type Await, type AwaitFacts, type AwaitOutcome } from './turn/await'
 import type { Change } from './turn/changes'
-import { isTerminal, type TurnRow } from './turn/turn'
+import { isTerminal, turnSealFacts, type TurnRow } from './turn/turn'
 
 type Asked = ParsedOf<'await'>
 type Answer = OutputOf<'await'>
@@ -194,7 +195,17 @@ function leftOut(error: unknown): null {
 }
 
 async function linked(approvalId: string, caller: Caller, parts: HarnessParts): Promise<Answer['approvals'][number]> {
-  return { ...(await getApproval({ approval_id: approvalId }, caller, parts)), link_key: linkKey(parts.engine.sealKey, approvalId) }
+  const detail = await getApproval({ approval_id: approvalId }, caller, parts)
+  const mayDecide = caller.principal.scopes.includes('approvals:decide') && (await seesBySeal(detail, caller, parts.engine))
+  return { ...detail, link_key: mayDecide ? linkKey(parts.engine.sealKey, { approval_id: detail.approval_id, call_id: detail.function_call_id }) : null }
+}
+
+/** Whether the caller may see it by configuration and by the sealed turn, whatever the approval's row says of owner and roles. */
+async function seesBySeal({ turn_id, function_id }: OutputOf<'get_approval'>, { principal }: Caller, engine: Engine): Promise<boolean> {
+  const turn = await engine.store.findTurn(turn_id)
+  if (turn === null || !sealHolds(engine.sealKey, 'turn', turnSealFacts(turn), turn.seal)) return false
+  const roles = engine.authority().functions.get(function_id)?.approver_roles ?? []
+  return maySee(principal, turn.owner) || roles.some((role) => principal.roles.includes(role))
 }
 
 /** An address is only called below those that whoever asks may name; compared as the address that will be called. */

@@ -9,10 +9,10 @@ import { layersOf } from './engine/engine'
 import { HarnessError } from './errors'
 import { untilUndisturbed, type HarnessParts } from './harness-parts'
 import { quoted } from './harness-views'
-import { mayBeCalledAt, type Caller } from './identity/principal'
+import { mayBeCalledAt, maySee, type Caller } from './identity/principal'
 import { isFunctionId, maxFunctionIdLength } from './policy/glob'
 import type { FunctionEntry } from './policy/policy'
-import { entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
+import { entryUnder, mayStillOffer, registrationSealFacts, type RegistrationRow } from './policy/registration'
 import type { OutputOf, ParsedOf } from './protocol/operations'
 import { nothingAsked } from './turn/turn'
 
@@ -31,14 +31,15 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
     const id = fullId(input.id, engine)
     const declared = declaredEntry(input, id, engine)
     checkAddress(input, caller)
-    checkFree(id, input.workflow, engine)
+    checkFree(id, input.workflow, caller, engine)
+    checkAddressFree(id, input.workflow.url, caller, engine)
     const entry = entryUnder(engine.authority().workflows, declared)
     if (entry === null) throw new HarnessError('invariant_broken', `Function ${id} is in no namespace of workflows.`)
     const answer = { id, risk: entry.risk, usually: usuallyOf(withinLimits(entry), caller, engine) }
 
     const standing = registrations.row(id)
     const text = canonical(declared)
-    if (standing?.status === 'active' && standing.workflow_id === input.workflow.id && standing.entry === text) {
+    if (standing?.status === 'active' && standing.workflow_id === input.workflow.id && standing.entry === text && standing.registered_by === caller.principal.id) {
       await registrations.becameLive(standing)
       return answer
     }
@@ -60,7 +61,7 @@ export async function unregisterFunction(input: ParsedOf<'unregister_function'>,
     await registrations.reread()
     const id = fullId(input.id, engine)
     const standing = registrations.row(id)
-    if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id) return { removed: false }
+    if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id || !maySee(caller.principal, standing.registered_by)) return { removed: false }
     const { workflow_id, entry } = standing
     const row = sealedRow({ id, workflow_id, entry, status: 'deactivated', registered_by: caller.principal.id }, standing, engine)
     await engine.store.commit({
@@ -103,15 +104,45 @@ function checkAddress({ workflow }: ParsedOf<'register_function'>, caller: Calle
   }
 }
 
-function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, engine: Engine): void {
+/** The id of a workflow is no secret: another principal's function is not taken over by naming it. */
+function checkFree(id: string, workflow: { readonly id: string; readonly name: string }, caller: Caller, engine: Engine): void {
   const final = { data: { final: true, function_id: id } }
   const known = engine.authority().functions.get(id)
   if (known !== undefined && known.target['kind'] !== 'workflow') {
     throw new HarnessError('conflict', `${id} is a function of the configuration. Give the workflow ${quoted(workflow.name)} another function name.`, final)
   }
   const standing = engine.registrations.row(id)
-  if (standing?.status === 'active' && standing.workflow_id !== workflow.id) {
+  if (standing?.status !== 'active' || !mayStillOffer(standing, engine.authority().grants)) return
+  if (!maySee(caller.principal, standing.registered_by)) {
+    throw new HarnessError('conflict', `${id} is the function of a workflow that somebody else registered. Give the workflow ${quoted(workflow.name)} another function name.`, final)
+  }
+  if (standing.workflow_id !== workflow.id) {
     throw new HarnessError('conflict', `${id} is the function of another workflow (id ${quoted(standing.workflow_id)}). Deactivate that one first, or choose another name.`, final)
+  }
+}
+
+/**
+ * What we sign says the path and not the function: under another function's address a call would pass there without having been judged
+ * as that one. By the path alone, since a host of somebody else's could pass such a request on.
+ */
+function checkAddressFree(id: string, url: string, caller: Caller, engine: Engine): void {
+  const path = pathOf(url)
+  const others = [...engine.authority().functions.values()].filter((entry) => entry.id !== id && typeof entry.target['url'] === 'string' && pathOf(entry.target['url']) === path)
+  const isOwn = ({ id: other, target }: FunctionEntry): boolean => target['kind'] === 'workflow' && maySee(caller.principal, engine.registrations.row(other)?.registered_by ?? '')
+  if (others.every(isOwn)) return
+  throw new HarnessError('conflict', `workflow.url is the address of another function. Give the workflow ${id} a webhook path of its own.`, { data: { final: true, function_id: id } })
+}
+
+function pathOf(url: string): string {
+  return URL.canParse(url) ? decoded(new URL(url).pathname).replace(/\/+$/, '').toLowerCase() : ''
+}
+
+/** As a router might read it. */
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
   }
 }
 

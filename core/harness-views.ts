@@ -46,14 +46,17 @@ export function decidedBy({ approver, responder }: Pick<SignedDecision, 'approve
   return approver === pageApprover ? `${String(responder)} (by the page, name not verified)` : approver
 }
 
+/** What a link opens. With the call, so that a key told while somebody had the row name another call opens nothing afterwards. */
+type Linked = Pick<Approval, 'approval_id' | 'call_id'>
+
 /** Opens the approval page of this one approval. Never for a model. */
-export function linkKey(sealKey: Buffer, approvalId: string): string {
-  return seal(sealKey, 'approval_link', { approval_id: approvalId })
+export function linkKey(sealKey: Buffer, { approval_id, call_id }: Linked): string {
+  return seal(sealKey, 'approval_link', { approval_id, call_id })
 }
 
 /** In constant time. */
-export function linkKeyHolds(sealKey: Buffer, approvalId: string, given: string): boolean {
-  return sealHolds(sealKey, 'approval_link', { approval_id: approvalId }, given)
+export function linkKeyHolds(sealKey: Buffer, { approval_id, call_id }: Linked, given: string): boolean {
+  return sealHolds(sealKey, 'approval_link', { approval_id, call_id }, given)
 }
 
 export function approvalView(approval: Approval): ApprovalView {

@@ -75,8 +75,8 @@ export interface OpenHarness extends Harness {
   overview(): Promise<Overview>
   /** Unlocks an approver's key. Counts wrong tries: see core/unlock.ts. */
   unlock(approver: string, passphrase: string): Promise<KeyObject>
-  /** The key of the link to an approval's page. For programs that show a person the way; never for a model. */
-  linkKey(approvalId: string): string
+  /** The key of the link to an approval's page; of one that does not exist it opens nothing. For programs that show a person the way; never for a model. */
+  linkKey(approvalId: string): Promise<string>
   /** This process's worker: working, standing by beside another process, or none. */
   workerState(): { readonly state: 'working' | 'standing_by' | 'none'; readonly text: string }
   /** Orderly end: running model and function calls are aborted, leases given up, a last checkpoint made. */
@@ -112,7 +112,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   let registrations: Registrations
   try {
     await migrate(connection, readMigrations('sqlite'), clock.now())
-    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program })
+    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program, startsWithWorkflows: options.program === 'n8n' })
     sentLog = await openSentLog(home.sentLogPath)
   } catch (error) {
     await store.close()
@@ -168,7 +168,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
     },
     overview: () => overview(store, () => workerText(worker, store, clock)),
     unlock,
-    linkKey: (approvalId) => linkKey(home.sealKey, approvalId),
+    linkKey: async (approvalId) => linkKey(home.sealKey, { approval_id: approvalId, call_id: (await store.findApproval(approvalId))?.call_id ?? '' }),
     workerState: () => {
       if (worker === null) return { state: 'none', text: 'This process runs no turns.' }
       const { state, holder } = worker.state()

@@ -1,7 +1,9 @@
 /*
  * The functions that workflows brought: read from their rows, believed only by their seals, counted only as configuration lets them. And
- * which of them are *live*: known to this process to have a workflow that is active now. That is memory, not a row, so that after a start
- * nothing is sent to a workflow before it has said that it is there; only the process that runs the turns needs to know it.
+ * which of them are *live*: known to this process to have a workflow that is active now. That is memory, not a row. Inside n8n nothing is
+ * sent after a start before a workflow has said that it is there, which each does whenever n8n starts. Started apart from n8n, a harness
+ * would wait in vain for that: there what is registered counts as live until a call finds nobody, when it is certain that nothing ran. A row that
+ * was set back to an older one meanwhile runs nothing either: its address names its version, and n8n refuses another than the one it runs.
  */
 import type { Authority } from './authority'
 import type { Clock } from './clock'
@@ -9,7 +11,7 @@ import { sealHolds } from './digest'
 import { toHarnessError } from './errors'
 import type { Log } from './log'
 import type { FunctionEntry } from './policy/policy'
-import { entryOf, entryUnder, registrationSealFacts, type RegistrationRow } from './policy/registration'
+import { entryOf, entryUnder, mayStillOffer, registrationSealFacts, type RegistrationRow } from './policy/registration'
 import type { Store } from './store/store'
 
 /** A workflow registers a moment before n8n answers for it: only then its calls go out. */
@@ -45,6 +47,8 @@ export interface RegistrationsOptions {
   readonly clock: Clock
   readonly log: Log
   readonly actor: string
+  /** Whether workflows say that they are there whenever this process starts. */
+  readonly startsWithWorkflows: boolean
 }
 
 /** Loads the rows. Throws when they cannot be read. */
@@ -84,6 +88,7 @@ export async function openRegistrations(options: RegistrationsOptions): Promise<
     }
   }
   await read()
+  if (!options.startsWithWorkflows) for (const row of sealed.values()) live.set(row.id, { seal: row.seal, at: 0 })
   const stopHints = store.onHint(() => {
     isStale = true
     timer ??= setTimeout(() => {
@@ -132,7 +137,7 @@ function isEqual(left: RegistrationRow, right: RegistrationRow | undefined): boo
  * all of them the same way. Configuration wins an id. What the harness brings is let through by its id; nothing else is opened by it.
  */
 export function authorityWith<Base extends Authority>(base: Base, brought: { readonly rows: readonly RegistrationRow[]; readonly builtIn: readonly FunctionEntry[] }): Base {
-  const workflows = brought.rows.flatMap((row): FunctionEntry[] => {
+  const workflows = brought.rows.filter((row) => mayStillOffer(row, base.grants)).flatMap((row): FunctionEntry[] => {
     const declared = entryOf(row)
     const entry = declared === null ? null : entryUnder(base.workflows, declared)
     return entry === null || entry.id !== row.id ? [] : [entry]

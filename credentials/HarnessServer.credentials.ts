@@ -15,7 +15,7 @@ export class HarnessServer implements ICredentialType {
     { displayName: 'Token', name: 'token', type: 'string', typeOptions: { password: true }, default: '', required: true, description: 'Made on the server with "agent-harness tokens add n8n"' },
     {
       displayName: 'Call Signing Secret', name: 'callSigningSecret', type: 'string', typeOptions: { password: true }, default: '',
-      description: 'Only for the Function Trigger: with it the workflow knows that a call comes from this server',
+      description: 'Only for the Function Trigger: with it the workflow knows that a call comes from this server. Shown there by "agent-harness tokens signing-secret".',
     },
   ]
 

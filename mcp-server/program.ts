@@ -195,6 +195,10 @@ function addTokens(program: Command): void {
       run<import('./commands/tokens').AddTokenOptions>(async (context, options, [name = '']) => (await load()).addTokenCommand(context, name, options)),
     )
   tokens
+    .command('signing-secret')
+    .description('show the secret under which calls of functions are signed, for the credential in n8n')
+    .action(run(async (context) => (await load()).signingSecretCommand(context)))
+  tokens
     .command('remove')
     .description('let a token count no more, from the next request on')
     .argument('<name>')

@@ -98,9 +98,10 @@ class Unsupported extends HarnessError {
   }
 }
 
-/** The body as text, read no further than is allowed. */
+/** The body as text, read no further than is allowed. None at all is the empty input: n8n sends no body where a node gives it `{}`. */
 async function bodyOf(context: Context): Promise<string> {
   const type = context.req.header('content-type') ?? ''
+  if (type === '' && Number(context.req.header('content-length') ?? 0) === 0 && context.req.header('transfer-encoding') === undefined) return '{}'
   if (!/^application\/json *(; *charset *= *"?utf-8"? *)?$/i.test(type)) throw new Unsupported(415, 'The body must be JSON: Content-Type: application/json, in UTF-8.')
   if (!/^(identity)?$/i.test(context.req.header('content-encoding') ?? '')) throw new Unsupported(415, 'The body must not be compressed.')
   const tooLarge = (): HarnessError => new HarnessError('too_large', `A request has at most ${String(bodyBytes)} bytes.`)

@@ -23,6 +23,7 @@ function read({ entry }: FunctionCall, outcome: Extract<FunctionOutcome, { kind:
   const { status, body } = outcome.value as { readonly status: number; readonly body: Json }
   const failed = (error: string, message: string): FunctionOutcome => ({ kind: 'answered', value: { error, message, status }, is_error: true })
   if (status === 404 && isNotRegistered(body)) return { kind: 'not_live', message: `n8n says that the workflow of ${entry.id} is not active` }
+  if (status === 409 && isChanged(body)) return { kind: 'not_live', message: `n8n runs another version of the workflow of ${entry.id} than the one that is registered; nothing ran` }
   if (status === 401) {
     return failed('not_authenticated', 'The workflow did not accept the signature of this harness: its trigger knows another signing key. Nothing ran.')
   }
@@ -44,6 +45,11 @@ function isNotRegistered(body: Json): boolean {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return false
   const { code, message } = body as { readonly code?: Json; readonly message?: Json }
   return code === 404 && typeof message === 'string' && /^The requested webhook ".*" is not registered\.?$/s.test(message)
+}
+
+/** The trigger's word for a call that was judged for another version of its workflow. */
+function isChanged(body: Json): boolean {
+  return typeof body === 'object' && body !== null && !Array.isArray(body) && (body as { readonly code?: Json }).code === 'workflow_changed'
 }
 
 function saidBy(body: Json): string {

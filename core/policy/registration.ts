@@ -2,6 +2,7 @@
  * A function that a workflow brought, as it is stored: what the workflow declared, sealed whole. What of it counts is the configuration's
  * to say, at each use: its namespace, its risk floor, and whether workflows may set limits of their own.
  */
+import type { Principal } from '../identity/principal'
 import { jsonProblem } from '../json'
 import type { FunctionEntry, Risk } from './policy'
 
@@ -30,6 +31,12 @@ export interface WorkflowRules {
 export function registrationSealFacts(row: Omit<RegistrationRow, 'seal'>): Readonly<Record<string, string | number>> {
   const { id, workflow_id, entry, status, registered_by, updated_at } = row
   return { id, workflow_id, entry, status, registered_by, updated_at }
+}
+
+/** Whoever registered it must still be let do so: with the principal, or its right, the function is gone. */
+export function mayStillOffer({ registered_by }: Pick<RegistrationRow, 'registered_by'>, grants: ReadonlyMap<string, { readonly principal: Principal }>): boolean {
+  const principal = grants.get(registered_by)?.principal
+  return principal?.active === true && principal.scopes.includes('functions:register')
 }
 
 const order: readonly Risk[] = ['low', 'medium', 'high']

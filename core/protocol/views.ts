@@ -44,7 +44,7 @@ export type ApprovalDetail = z.infer<typeof approvalDetail>
 
 /** For programs that show a person the way to the page; never for a model. */
 export const awaitedApproval = approvalDetail.extend({
-  link_key: z.string().describe('Opens the approval page of this one approval. Whoever has it may answer: give it to the person who decides, never to a model.'),
+  link_key: z.string().nullable().describe('Opens the approval page of this one approval; null for whoever has no right to decide. Whoever has it may answer: give it to the person who decides, never to a model.'),
 })
 
 export const turnView = z.object({

@@ -41,7 +41,7 @@ export async function listCommand(context: CommandContext, { all }: { readonly a
       const { approval_id, function_id, requested_by, created_at, expires_at, status } = approval
       const state = status === 'pending' ? `${left(expires_at)} left` : status
       print(`${approval_id}  ${visible(function_id)}  asked by ${visible(requested_by)} ${ago(created_at)}  ${state}`)
-      const page = status === 'pending' ? pageOf(harness, approval_id) : null
+      const page = status === 'pending' ? await pageOf(harness, approval_id) : null
       if (page !== null) print(`  page: ${page}`)
     }
     tell('', `Look at one with: ${context.command('approvals show ID')}`)
@@ -61,16 +61,16 @@ export async function showCommand(context: CommandContext, id: string): Promise<
         '',
         `Decide with: ${context.command(`approvals approve ${detail.approval_id}`)}`,
         `or:          ${context.command(`approvals reject ${detail.approval_id} --reason '…'`)}`,
-        ...[pageOf(harness, detail.approval_id)].flatMap((page) => (page === null ? [] : [`or on its page, while serve runs: ${page}`])),
+        ...[await pageOf(harness, detail.approval_id)].flatMap((page) => (page === null ? [] : [`or on its page, while serve runs: ${page}`])),
       )
     return problem === null ? exitCodes.done : exitCodes.failed
   })
 }
 
 /** Null while it is not known where serve is. */
-function pageOf(harness: OpenHarness, approvalId: string): string | null {
+async function pageOf(harness: OpenHarness, approvalId: string): Promise<string | null> {
   const base = rememberedAddress(harness.home.folder)
-  return base === null ? null : pageAddress(base, approvalId, harness.linkKey(approvalId))
+  return base === null ? null : pageAddress(base, approvalId, await harness.linkKey(approvalId))
 }
 
 export interface DecideOptions {

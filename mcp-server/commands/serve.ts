@@ -155,7 +155,7 @@ function announce(harness: OpenHarness, caller: Caller, { command, log }: Comman
       const { approvals } = await harness.list_approvals({ status: 'pending', limit: 200 }, caller)
       for (const approval of approvals.toReversed()) {
         const { approval_id } = approval
-        if (!told.has(approval_id)) print(heldLine(approval, command(`approvals approve ${approval_id}`), pageAddress(base, approval_id, harness.linkKey(approval_id))))
+        if (!told.has(approval_id)) print(heldLine(approval, command(`approvals approve ${approval_id}`), pageAddress(base, approval_id, await harness.linkKey(approval_id))))
         told.add(approval_id)
       }
     } catch (error) {

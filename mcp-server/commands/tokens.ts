@@ -67,6 +67,14 @@ export async function listTokensCommand(context: CommandContext): Promise<ExitCo
   }
 }
 
+/** Whoever has it can make calls that functions take for ours; a workflow that is a function needs it to know them. */
+export async function signingSecretCommand(context: CommandContext): Promise<ExitCode> {
+  const home = await context.openHome()
+  print(home.callSigningKey.toString('hex'))
+  tell('', 'This is the Call Signing Secret of this home: workflows that are functions know by it that a call comes from here. Put it into the credential in n8n.')
+  return exitCodes.done
+}
+
 export async function removeTokenCommand(context: CommandContext, name: string): Promise<ExitCode> {
   const home = await context.openHome()
   await editConfig(home, (text) => removeTokenFromConfig(text, name))

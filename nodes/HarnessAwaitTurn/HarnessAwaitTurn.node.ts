@@ -72,7 +72,7 @@ function outputsOf(awaited: Awaited, asked: readonly Asked[], linkOf: LinkOf | n
   return linkOf === null ? turnsForModel(awaited, asked) : sortTurns(awaited, asked, { linkOf, now: Date.now() })
 }
 
-const linksOf = (resume: string): LinkOf => ({ approval_id, link_key }) => waitingUrl(resume, { approval_id, key: link_key })
+const linksOf = (resume: string): LinkOf => ({ approval_id, link_key }) => (link_key === null ? null : waitingUrl(resume, { approval_id, key: link_key }))
 
 async function askHarness(context: IExecuteFunctions, asked: readonly Asked[], isTool: boolean): Promise<{ awaited: Awaited; input: Kept['input'] }> {
   const connection = await connect(context)

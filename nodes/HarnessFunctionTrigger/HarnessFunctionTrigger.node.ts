@@ -10,10 +10,11 @@ import {
 } from 'n8n-workflow'
 import type { InputOf } from '../../core/index'
 import { connect, harnessCredentials } from '../shared/connect'
-import { asNodeError, messageOf } from '../shared/errors'
+import { n8nLog } from '../shared/embedded'
+import { asNodeError, messageForStrangers, messageOf } from '../shared/errors'
 import { limitsOf, replayGuard, schemaOf, versionOf, type ArgumentField, type LimitField } from '../shared/function-input'
 import { callFactsKey } from '../shared/inside-function'
-import { answerOf, requestOf } from '../shared/web'
+import { answerOf, queryText, requestOf } from '../shared/web'
 import { triggerProperties } from './properties'
 
 /** Twice as long as a signature is fresh. */
@@ -98,23 +99,27 @@ export class HarnessFunctionTrigger implements INodeType {
       return await receive(this)
     } catch (error) {
       // what is thrown here would start the workflow
-      return answer(this, 503, `${messageOf(error)} Nothing ran.`)
+      n8nLog.error({ workflow: this.getWorkflow().id }, `a call of a function could not be taken: ${messageOf(error)}`)
+      return answer(this, 503, `${messageForStrangers(error)} Nothing ran.`)
     }
   }
 }
 
 async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData> {
-  const { callSigningKey, where } = await connect(context)
-  if (callSigningKey === null) return answer(context, 401, `The credential for ${where} has no Call Signing Secret. Nothing ran.`)
+  const { callSigningKey } = await connect(context)
+  if (callSigningKey === null) return answer(context, 401, 'The credential of this trigger has no Call Signing Secret. Nothing ran.')
   const { verifyCall } = await import('../../core/index.js')
   const request = requestOf(context)
   // as it was registered, which is what the harness signed: a proxy may have changed what arrived
-  const { pathname, search } = new URL(context.getNodeWebhookUrl('default') ?? '')
+  const version = queryText(context, versionParameter) ?? ''
+  const { pathname, search } = new URL(versioned(context.getNodeWebhookUrl('default') ?? '', version))
   const verdict = verifyCall({
     method: 'POST', path: `${pathname}${search}`, body: request.rawBody ?? '', now: Date.now(),
     header: (name) => { const value = request.headers[name.toLowerCase()]; return typeof value === 'string' ? value : null },
   }, callSigningKey)
   if (!verdict.ok) return answer(context, 401, `${verdict.problem} Nothing ran.`)
+  // what a person approved is not what would run
+  if (version !== versionHere(context)) return answer(context, 409, 'The workflow was changed since this call was judged. Nothing ran.', 'workflow_changed')
   const { idempotent } = context.getNodeParameter('options', {}) as { idempotent?: boolean }
   if (idempotent !== true && isReplay(`${context.getNode().id} ${verdict.callId}`, Date.now())) return answer(context, 409, 'This call came already. It is not run twice.')
   const json: IDataObject = {
@@ -124,9 +129,18 @@ async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData
   return { workflowData: [[{ json }]] }
 }
 
-function answer(context: IWebhookFunctions, status: number, message: string): IWebhookResponseData {
-  answerOf(context).status(status).json({ message })
+function answer(context: IWebhookFunctions, status: number, message: string, code?: string): IWebhookResponseData {
+  answerOf(context).status(status).json({ ...(code === undefined ? {} : { code }), message })
   return { noWebhookResponse: true }
+}
+
+/** The version goes along in the address, so that it is under the signature of each call. */
+const versionParameter = 'version'
+
+function versioned(url: string, version: string): string {
+  const address = new URL(url)
+  address.searchParams.set(versionParameter, version)
+  return address.href
 }
 
 type Registering = IHookFunctions | ITriggerFunctions
@@ -139,6 +153,7 @@ function registrationOf(context: Registering, url: string): InputOf<'register_fu
   const fields = (context.getNodeParameter('arguments', {}) as { argument?: ArgumentField[] }).argument ?? []
   const limits = (context.getNodeParameter('unattended', {}) as { limit?: LimitField[] }).limit ?? []
   const { idempotent, timeLimit } = context.getNodeParameter('options', {}) as { idempotent?: boolean; timeLimit?: number }
+  const version = versionHere(context)
   return {
     id: textOf(context, 'functionId', 'Function Name'),
     description: textOf(context, 'functionDescription', 'Description'),
@@ -148,7 +163,7 @@ function registrationOf(context: Registering, url: string): InputOf<'register_fu
     idempotent: idempotent ?? false,
     ...(timeLimit === undefined ? {} : { timeout_ms: timeLimit * 1000 }),
     unattended: limitsOf(limits, fields),
-    workflow: { ...workflowOf(context), version: versionHere(context), url },
+    workflow: { ...workflowOf(context), version, url: versioned(url, version) },
   }
 }
 
@@ -166,7 +181,7 @@ function workflowOf(context: Registering): { id: string; name: string } {
 }
 
 /** n8n tells a node no version, so it is made of what this function consists of: the nodes after this one and those they hang on. */
-function versionHere(context: Registering): string {
+function versionHere(context: Registering | IWebhookFunctions): string {
   const own = context.getNode().name
   const after = context.getChildNodes(own).map(({ name }) => name)
   const before = after.flatMap((name) => context.getParentNodes(name, { connectionType: 'ALL' as never }).map((node) => node.name))

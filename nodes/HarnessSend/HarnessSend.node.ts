@@ -9,6 +9,7 @@ import { connect, harnessCredentials, type Connection } from '../shared/connect'
 import { asNodeError, messageOf } from '../shared/errors'
 import { isToolForm, notFixed } from '../shared/fixed'
 import { isInsideFunction } from '../shared/inside-function'
+import { refuseUnpublished } from '../shared/published'
 import { keyOf, runInput, sendInput, sentFacts, type SendOptions } from '../shared/send-input'
 import { runOf } from '../shared/waiting'
 import { sendProperties } from './properties'
@@ -62,6 +63,7 @@ async function perform(context: IExecuteFunctions, item: number): Promise<IDataO
   const connection = await connect(context)
   switch (operation) {
     case 'send':
+      await refuseUnpublished(context, connection)
       return send(context, connection, item)
     case 'run':
       return run(context, connection, item)

@@ -5,7 +5,8 @@
  */
 import type { IDataObject, IWebhookFunctions, IWebhookResponseData } from 'n8n-workflow'
 import { connect } from './connect'
-import { messageOf } from './errors'
+import { n8nLog } from './embedded'
+import { messageForStrangers, messageOf } from './errors'
 import { answerOf, queryText, requestOf } from './web'
 
 export async function answerOnPage(context: IWebhookFunctions): Promise<IWebhookResponseData> {
@@ -22,13 +23,14 @@ export async function answerOnPage(context: IWebhookFunctions): Promise<IWebhook
     if (requestOf(context).method !== 'POST' || detail.status !== 'pending') return send(200, approvalPage(detail, options))
     const form = texts(context.getBodyData())
     // which approval and by which key stands in the address; a form cannot say otherwise
-    const problem = await connection.call('answer_approval', { ...answerInput(form), ...named }).then(() => null, messageOf)
+    const problem = await connection.call('answer_approval', { ...answerInput(form), ...named }).then(() => null, messageForStrangers)
     const after = await connection.call('open_approval', named)
     if (problem === null || after.status !== 'pending') return send(200, answeredPage(after))
     const { responder = '', reason = '' } = form
     return send(400, approvalPage(after, { ...options, problem, given: { responder, reason } }))
   } catch (error) {
-    return send(404, problemPage({ title: 'This cannot be shown', message: messageOf(error) }))
+    n8nLog.warn({ execution: context.getExecutionId() }, `the page of an approval could not be shown: ${messageOf(error)}`)
+    return send(404, problemPage({ title: 'This cannot be shown', message: messageForStrangers(error) }))
   }
 }
 

@@ -28,7 +28,8 @@ export function awaitIdOf(parts: { kind: 'turns' | 'approvals'; execution: strin
   return createHash('sha256').update(JSON.stringify([kind, execution, node, run, ids])).digest('hex')
 }
 
-export type LinkOf = (approval: { approval_id: string; link_key: string }) => string
+/** Null where this credential has no right to decide: then a person decides elsewhere. */
+export type LinkOf = (approval: { approval_id: string; link_key: string | null }) => string | null
 
 /** Done, Needs Approval, Not Done. */
 export type TurnOutputs = [INodeExecutionData[], INodeExecutionData[], INodeExecutionData[]]

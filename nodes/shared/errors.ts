@@ -27,6 +27,13 @@ export function asNodeError(node: INode, error: unknown, itemIndex?: number): No
 
 const dockerHint = 'Is Ollama running? When n8n runs in Docker and Ollama on the machine around it, set OLLAMA_HOST=http://host.docker.internal:11434 for n8n, or use a credential.'
 
+const toldToAnybody = new Set(['invalid_input', 'forbidden', 'not_found', 'conflict', 'approval_closed', 'approver_locked', 'wrong_passphrase', 'too_large', 'limit_reached'])
+
+/** For whoever comes to an address of n8n: what they did themselves, and nothing of folders, processes and servers behind it. */
+export function messageForStrangers(error: unknown): string {
+  return isHarnessError(error) && toldToAnybody.has(error.code) ? error.message : 'The harness cannot be used at the moment. The log of n8n says why.'
+}
+
 /** For items that go on though they failed. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'An unexpected error happened.'

@@ -120,13 +120,13 @@ describe('who may answer', () => {
   it('[page.link-key] with a wrong key an approval looks as one that does not exist, and is not answered', async () => {
     const { place, held, open, answer } = await openPagePlace()
     const [{ approval_id, turn_id }, other] = [await held(), await held('shop::ship')]
-    const keyOf = (id: string): string => place.harness.linkKey(id)
+    const [key, others] = await Promise.all([place.harness.linkKey(approval_id), place.harness.linkKey(other.approval_id)])
     const unknown = `a_${'0'.repeat(32)}`
     await settled(place)
     const before = storedRows(place)
-    for (const key of [keyOf(other.approval_id), 'x', keyOf(approval_id).toUpperCase(), `${keyOf(approval_id)}0`, keyOf(approval_id).slice(1), 'ü'.repeat(64)]) {
-      const told = [await failure(open(approval_id, key)), await failure(answer(approval_id, { link_key: key }))]
-      const expected = [await failure(open(unknown, key)), await failure(answer(unknown, { link_key: key }))]
+    for (const wrong of [others, 'x', key.toUpperCase(), `${key}0`, key.slice(1), 'ü'.repeat(64)]) {
+      const told = [await failure(open(approval_id, wrong)), await failure(answer(approval_id, { link_key: wrong }))]
+      const expected = [await failure(open(unknown, wrong)), await failure(answer(unknown, { link_key: wrong }))]
       expect(JSON.stringify(told).replaceAll(approval_id, unknown)).toBe(JSON.stringify(expected))
       expect(told.map(({ code }) => code)).toEqual(['not_found', 'not_found'])
     }
@@ -150,7 +150,7 @@ describe('who may answer', () => {
     const { approval_id, turn_id } = await held()
     const { harness, caller } = place
     const told = [await harness.list_approvals({}, caller), await harness.get_approval({ approval_id }, caller), await harness.status({ turn_id }, caller)]
-    expect(JSON.stringify(told)).not.toContain(harness.linkKey(approval_id))
+    expect(JSON.stringify(told)).not.toContain(await harness.linkKey(approval_id))
   })
 })
 

@@ -37,7 +37,7 @@ describe('asking', () => {
     scene = await awaitScene()
     const { turn_id, approval_id } = await heldTurn(scene)
     const { first } = await waitingExecution(scene, 'one', [turn_id])
-    const link_key = seal(scene.place.home.sealKey, 'approval_link', { approval_id })
+    const link_key = seal(scene.place.home.sealKey, 'approval_link', { approval_id, call_id: first.turns[0]?.calls[0]?.function_call_id ?? '' })
     expect(first).toMatchObject({ status: 'done', turns: [{ state: 'held' }], approvals: [{ approval_id, arguments: { order: 'A-1', amount: 20 }, status: 'pending', link_key }] })
   })
 

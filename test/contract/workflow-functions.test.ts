@@ -181,7 +181,7 @@ describe('a workflow that is not there', () => {
 
   it('[function.away-parks] after a start a call waits for its workflow, says so, does not spin, and goes out once it registers again', async () => {
     await register()
-    place = await place.reopen()
+    place = await place.reopen({ program: 'n8n' })
     const { turn_id } = await place.run('workflow::refund', small, 0)
     await waiting(turn_id)
     const view = await place.turn(turn_id, 0)
@@ -195,9 +195,27 @@ describe('a workflow that is not there', () => {
     expect(changesOf('function.registered')).toHaveLength(1)
   })
 
-  it('[function.deactivated-denies] deactivated by hand its calls are denied, one that waits for it too', async () => {
+  it('[n8n.changed-refused] a trigger that runs another version than the one registered runs nothing; the next call waits until that version is registered and is judged by it', async () => {
+    await register()
+    webhook.behave('/webhook/refund', { as: 'status', status: 409, body: { code: 'workflow_changed', message: 'changed' } })
+    const refused = await place.run('workflow::refund', small)
+    expect(refused).toMatchObject({ state: 'failed', details: { error: 'not_sent', message: expect.stringMatching(/another version/) as string } })
+    webhook.behave('/webhook/refund', { as: 'items', items: [{ refunded: true }] })
+    const { turn_id } = await place.run('workflow::refund', { ...(small as object), order: 'A-2' }, 0)
+    await waiting(turn_id)
+    await register(refund({}, { version: '2' }))
+    expect(await place.turn(turn_id)).toMatchObject({ state: 'completed', result: { refunded: true } })
+  })
+
+  it('[function.live-apart] a harness that starts apart from n8n calls what is registered without waiting to be told again', async () => {
     await register()
     place = await place.reopen()
+    expect(await place.run('workflow::refund', small)).toMatchObject({ state: 'completed', details: { refunded: true } })
+  })
+
+  it('[function.deactivated-denies] deactivated by hand its calls are denied, one that waits for it too', async () => {
+    await register()
+    place = await place.reopen({ program: 'n8n' })
     const { turn_id } = await place.run('workflow::refund', small, 0)
     await waiting(turn_id)
     await place.harness.unregister_function({ id: 'refund', workflow_id: 'w1' }, place.caller)
@@ -237,7 +255,7 @@ describe('a workflow that is not there', () => {
 
   it('[workflow.waits-and-stops] a turn that waits for a workflow can be stopped, and nothing was sent', async () => {
     await register()
-    place = await place.reopen()
+    place = await place.reopen({ program: 'n8n' })
     const { turn_id, session_id } = await place.run('workflow::refund', small, 0)
     await waiting(turn_id)
     await place.harness.stop({ session_id, turn_id }, place.caller)
@@ -264,7 +282,7 @@ describe('at the same moment, and from elsewhere', () => {
       }),
     })
     await register()
-    place = await place.reopen()
+    place = await place.reopen({ program: 'n8n' })
     between = () => register()
     const { turn_id } = await place.run('workflow::refund', small, 0)
     expect(await place.turn(turn_id)).toMatchObject({ state: 'completed', result: { refunded: true } })
@@ -312,7 +330,7 @@ describe('what was approved', () => {
   it('[workflow.edit-asks-anew] approved and then edited before it could start, it is asked anew and not sent', async () => {
     await openWith()
     await register()
-    place = await place.reopen()
+    place = await place.reopen({ program: 'n8n' })
     const held = await place.run('workflow::refund', { order: 'A-1', amount: 100 })
     await place.decide(held.approvals[0]?.approval_id ?? '', 'approve')
     await until(async () => (await place.turn(held.turn_id, 0)).calls[0]?.reason === 'waits_for_workflow')

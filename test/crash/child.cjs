@@ -260,7 +260,7 @@ async function decideOne(approvalId, decision, harness, caller) {
 async function answerOne(approval_id, decision, harness, caller) {
   const reason = decision === 'reject' ? 'Not without a receipt.' : null
   try {
-    await harness.answer_approval({ approval_id, link_key: harness.linkKey(approval_id), decision, responder: 'Ann', reason }, caller)
+    await harness.answer_approval({ approval_id, link_key: await harness.linkKey(approval_id), decision, responder: 'Ann', reason }, caller)
   } catch (error) {
     if (error.code !== 'approval_closed') throw error
   }

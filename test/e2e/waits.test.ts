@@ -39,7 +39,7 @@ const linked = (name: string, nodes: readonly WorkflowNode[], ...chains: readonl
   const connections: Record<string, { main: { node: string; type: 'main'; index: number }[][] }> = {}
   for (const chain of chains) {
     chain.slice(1).forEach((to, index) => {
-      const targets = ((connections[chain[index]!.name] ??= { main: [[]] }).main[0] ??= [])
+      const targets = (connections[chain[index]!.name] ??= { main: [[]] }).main[0]!
       if (!targets.some((target) => target.node === to.name)) targets.push({ node: to.name, type: 'main', index: 0 })
     })
   }

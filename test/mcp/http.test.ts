@@ -171,6 +171,13 @@ it('[http.no-browser] neither a page nor a name that is not loopback gets anythi
   expect((await ask(base.replace('127.0.0.1', 'localhost'), '/v1/list_functions', { token })).status).toBe(200)
 })
 
+it('[http.no-body] a request without a body is the empty input', async () => {
+  const { base, addToken } = await serving()
+  const answer = await fetch(`${base}/v1/list_functions`, { method: 'POST', headers: { authorization: `Bearer ${await addToken('n8n')}` } })
+  expect(answer.status).toBe(200)
+  expect(await answer.json()).toMatchObject({ functions: expect.any(Array) as unknown })
+})
+
 it('[http.bounded] what is too large, no JSON, or asked for in another way is refused each in its own way', async () => {
   const { base, addToken } = await serving()
   const token = await addToken('n8n')

@@ -78,7 +78,7 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
   const connection = openSqlite({ file: ':memory:' })
   await migrate(connection, migrations, time)
   const plain = sqlStore(connection)
-  const registrations = await openRegistrations({ store: plain, sealKey: Buffer.alloc(32, 7), clock, log: silentLog, actor: 'test' })
+  const registrations = await openRegistrations({ store: plain, sealKey: Buffer.alloc(32, 7), clock, log: silentLog, actor: 'test', startsWithWorkflows: true })
   registrations.close()
   const sent: FunctionCall[] = []
   const requests: ModelRequest[] = []

@@ -64,9 +64,9 @@ ${eyes}${channel}`))
       const asked = await harness.trigger({ call: { function_id: functionId, arguments: args as never }, wait_seconds: 10 }, caller)
       return { ...asked, approval_id: asked.approvals[0]?.approval_id ?? '' }
     },
-    open: (approvalId, key = harness.linkKey(approvalId)) => harness.open_approval({ approval_id: approvalId, link_key: key }, caller),
-    answer: (approvalId, more = {}) =>
-      harness.answer_approval({ approval_id: approvalId, link_key: harness.linkKey(approvalId), decision: 'approve', responder: 'Ann', reason: null, ...more }, caller),
+    open: async (approvalId, key) => harness.open_approval({ approval_id: approvalId, link_key: key ?? (await harness.linkKey(approvalId)) }, caller),
+    answer: async (approvalId, more = {}) =>
+      harness.answer_approval({ approval_id: approvalId, link_key: await harness.linkKey(approvalId), decision: 'approve', responder: 'Ann', reason: null, ...more }, caller),
     change(from, to) {
       const before = readFileSync(home.configPath, 'utf8')
       const after = before.replace(from, to)

@@ -16,13 +16,15 @@ export const refundScene: Scene = { when: 'workflow::refund', rounds: [[{ functi
 
 const trigger = example.nodes.find(({ type }) => type.endsWith('.harnessFunctionTrigger'))!
 
-/** The example with a shop that takes its time. */
-export function refundExample({ shopTakes }: { readonly shopTakes: number }): Workflow {
+/** The example, to be created under an id of its own; with a shop that takes its time if told so (seconds). */
+export function refundExample({ shopTakes }: { readonly shopTakes?: number } = {}): Workflow {
   const { name, nodes, connections, settings } = example
+  const whole = { name, nodes, connections, ...(settings === undefined ? {} : { settings }) }
+  if (shopTakes === undefined) return whole
   const pause: WorkflowNode = { id: 'pause', name: 'The Shop Is Slow', type: 'n8n-nodes-base.wait', typeVersion: 1.1, position: [0, 900], parameters: { resume: 'timeInterval', amount: shopTakes, unit: 'seconds' } }
   const after = connections[trigger.name]
   return {
-    name, nodes: [...nodes, pause], ...(settings === undefined ? {} : { settings }),
+    ...whole, nodes: [...nodes, pause],
     connections: { ...connections, [trigger.name]: { main: [[{ node: pause.name, type: 'main', index: 0 }]] }, [pause.name]: after },
   }
 }
@@ -50,6 +52,8 @@ export interface Answer {
   readonly decision: 'approve' | 'reject'
   readonly responder: string
   readonly reason?: string
+  /** Where an approver answers and not a name. */
+  readonly passphrase?: string
 }
 
 /** Does what a browser does: reads the form of the page and posts it. */

@@ -34,13 +34,14 @@ export interface ToolResult {
 
 export const ollamaPort = 11_434
 
+/** On any port, for an n8n that is told where its Ollama is; 0 takes a free one. */
+export function startStub(port: number, scenes: readonly Scene[]): Promise<StrictOllama> {
+  return startStrictOllama({ port, models: [{ name: 'qwen3:8b' }], script: (chat, step) => reply(chat, step, scenes) })
+}
+
 export async function startOnOllamaPort(scenes: readonly Scene[]): Promise<StrictOllama> {
   try {
-    return await startStrictOllama({
-      port: ollamaPort,
-      models: [{ name: 'qwen3:8b' }],
-      script: (chat, step) => reply(chat, step, scenes),
-    })
+    return await startStub(ollamaPort, scenes)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
     throw new Error(`Port ${String(ollamaPort)} is taken on 127.0.0.1, most likely by an Ollama. This suite must put a stub there; stop what is there and run it again.`)

@@ -15,7 +15,7 @@ const turn = (over: Partial<Turn> = {}): Turn => ({
 })
 const held = (over: Partial<Turn> = {}): Turn => turn({ status: 'awaiting_functions', state: 'held', reason: null, approvals: [approval()], ...over })
 const awaited = (turns: Turn[], approvals: Approval[] = [], status: Awaited['status'] = 'done'): Awaited => ({ await_id: 'x'.repeat(64), status, deadline: null, turns, approvals })
-const facts = { linkOf: ({ approval_id, link_key }: { approval_id: string; link_key: string }) => `https://n8n/${approval_id}?key=${link_key}`, now: 0 }
+const facts = { linkOf: ({ approval_id, link_key }: { approval_id: string; link_key: string | null }) => link_key && `https://n8n/${approval_id}?key=${link_key}`, now: 0 }
 const counts = (outputs: unknown[][]): number[] => outputs.map((items) => items.length)
 
 describe('await ids', () => {

@@ -69,17 +69,20 @@ export function sentBefore(call: Call): string {
 export function startWrite(call: Call, turn: Turn, engine: Engine): StepResult {
   const judgement = judgeStart(call, turn, engine)
   if (judgement.effect !== 'allow') return { changes: judged(call, turn, judgement, engine) }
-  if (!judgement.entry.idempotent && engine.sentLog.has(call.call_id)) {
+  if (engine.sentLog.has(call.call_id)) {
     const told = 'This call was already sent once; it is not sent again.'
     return { changes: deny(call, { effect: 'deny', code: 'sent_before', told, reasons: [], digest: judgement.digest, tampering: sentBefore(call) }, engine) }
   }
   return { changes: [started(call, turn, engine)] }
 }
 
-/** A call found started under an earlier lease: sent again if that is declared harmless, else its outcome is unknown. */
+/**
+ * A call found started under an earlier lease: sent again if that is declared harmless, else its outcome is unknown. One in sent.log went
+ * out when it was not declared so, whatever its function says since.
+ */
 export function recover(call: Call, turn: Turn, engine: Engine): StepResult {
   const judgement = judgeStart(call, turn, engine)
-  if (judgement.effect === 'allow' && judgement.entry.idempotent && call.attempts < maxAttempts) return { changes: [started(call, turn, engine)] }
+  if (judgement.effect === 'allow' && judgement.entry.idempotent && call.attempts < maxAttempts && !engine.sentLog.has(call.call_id)) return { changes: [started(call, turn, engine)] }
   return { changes: [interrupted(call, engine, 'The harness stopped while this call was under way.')] }
 }
 

@@ -18,14 +18,14 @@ export async function runWrite(call: Call, turn: Turn, engine: Engine, signal: A
     return { changes: [settled(call, 'revoked', denial, engine), ...(judgement.effect === 'deny' ? recorded(call, judgement) : [])] }
   }
   // last line before the wire: survives a rewound or restored database, and a row that says started without having been
-  if (!judgement.entry.idempotent) {
-    if (engine.sentLog.has(call.call_id)) {
-      return { changes: [interrupted(call, engine, 'This call was already sent once.'), ...recorded(call, { tampering: sentBefore(call) })] }
-    }
-    await engine.sentLog.append(call.call_id)
+  if (engine.sentLog.has(call.call_id)) {
+    return { changes: [interrupted(call, engine, 'This call was already sent once.'), ...recorded(call, { tampering: sentBefore(call) })] }
   }
   const askedAt = engine.clock.now()
-  const outcome = await send(call, turn, judgement, engine, signal)
+  // planned for a workflow that was there: if its row was changed since, what stands there now has not registered here
+  const isAway = engine.registrations.liveAt(judgement.entry) === null
+  if (!isAway && !judgement.entry.idempotent) await engine.sentLog.append(call.call_id)
+  const outcome = isAway ? notThere(judgement.entry.id) : await send(call, turn, judgement, engine, signal)
   if (outcome.kind === 'not_live') {
     engine.registrations.lost(call.function_id, askedAt)
     // it was handed out before, under an earlier lease: that this time nothing ran says nothing of that one
@@ -52,6 +52,10 @@ export async function runReads(calls: readonly Call[], turn: Turn, engine: Engin
     }),
   )
   return { changes: changes.flat() }
+}
+
+function notThere(functionId: string): FunctionOutcome {
+  return { kind: 'not_live', message: `The workflow of ${functionId} is not active any more` }
 }
 
 async function send(call: Call, turn: Turn, judgement: Extract<Judgement, { effect: 'allow' }>, engine: Engine, signal: AbortSignal): Promise<FunctionOutcome> {
