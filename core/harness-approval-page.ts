@@ -17,12 +17,17 @@ import type { OutputOf, ParsedOf } from './protocol/operations'
 type Detail = OutputOf<'get_approval'>
 type AnswerBy = OutputOf<'open_approval'>['answer_by']
 
+/** What the page shows. Errors: `not_found` for an unknown id and a wrong key alike, `conflict` when the call was altered. Changes nothing. */
 export async function openApprovalPage(input: ParsedOf<'open_approval'>, _caller: Caller, parts: HarnessParts): Promise<OutputOf<'open_approval'>> {
   await parts.engine.refreshAuthority()
   const detail = await detailBehind(input, parts)
   return { ...detail, ...(await waysToAnswer(detail, parts)) }
 }
 
+/**
+ * Decides. Errors: `not_found` as above, `approval_closed`, `conflict` when what was shown is not what would be signed, `too_large`,
+ * `invalid_input` for a rejection without reason or a name that hides something, `forbidden` for one who may not, and those of unlocking.
+ */
 export async function answerApproval(input: ParsedOf<'answer_approval'>, caller: Caller, parts: HarnessParts): Promise<OutputOf<'answer_approval'>> {
   const { engine } = parts
   await engine.refreshAuthority()

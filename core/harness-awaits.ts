@@ -49,6 +49,11 @@ function areDone({ until }: Pick<AwaitFacts, 'until'>, turns: readonly (AwaitedT
   return turns.every((one) => one !== null && (isTerminal(one.turn.status) || (until === 'held_or_ended' && isHeld(one))))
 }
 
+/**
+ * Opens the await, or tells how it stands. The first asking fixes subjects, `until` and deadline (ms since 1970 UTC); only the address may change.
+ * Errors: `not_found` for a subject or an await that is not the caller's to see, `conflict` when the id stands for other subjects, `forbidden`
+ * for an address outside the caller's callbacks, `invalid_input`, `store_unavailable`.
+ */
 export async function awaitAny(input: Asked, caller: Caller, parts: HarnessParts): Promise<Answer> {
   const { engine } = parts
   const owner = caller.principal.id
@@ -80,6 +85,7 @@ export async function awaitAny(input: Asked, caller: Caller, parts: HarnessParts
   throw new HarnessError('store_unavailable', `Await ${input.await_id} is changed by too many at once. Ask again.`)
 }
 
+/** Gives the await up. `cancelled` is false when it was over already. Errors: `not_found`, `store_unavailable`. */
 export async function unawait(input: ParsedOf<'unawait'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unawait'>> {
   const owner = caller.principal.id
   for (let tries = 1; tries <= mostTries; tries += 1) {

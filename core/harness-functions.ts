@@ -19,6 +19,10 @@ import { nothingAsked } from './turn/turn'
 /** How often it is looked again when somebody else registered the same id in the same moment. */
 const mostTries = 20
 
+/**
+ * Registers, or registers anew; the same again changes no row and makes the function live. Errors: `conflict` when the id is another's (final),
+ * `forbidden` for another namespace or an address outside the caller's callbacks, `invalid_input` for an id, an address or a schema.
+ */
 export async function registerFunction(input: ParsedOf<'register_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'register_function'>> {
   const { registrations } = engine
   return untilUndisturbed(mostTries, async () => {
@@ -49,6 +53,7 @@ export async function registerFunction(input: ParsedOf<'register_function'>, cal
   })
 }
 
+/** Takes it back; from then on its calls are denied. `removed` is false when it is not this workflow's or not active. Errors: as registering. */
 export async function unregisterFunction(input: ParsedOf<'unregister_function'>, caller: Caller, { engine }: HarnessParts): Promise<OutputOf<'unregister_function'>> {
   const { registrations } = engine
   return untilUndisturbed(mostTries, async () => {

@@ -1,7 +1,7 @@
 /* The public face of the core: the only file of it that nodes/ and mcp-server/ may import. */
 export { openHarness, type OpenHarness, type OpenOptions, type Overview } from './open-harness'
 export { errorCodes, HarnessError, isHarnessError, toHarnessError, type ErrorCode } from './errors'
-export { operations, type ApprovalDetail, type ApprovalView, type Harness, type InputOf, type McpTool, type Operation, type OperationName, type OutputOf, type State, type TurnView } from './protocol/operations'
+export { inputLimits, operations, type ApprovalDetail, type ApprovalView, type Harness, type InputOf, type McpTool, type Operation, type OperationName, type OutputOf, type State, type TurnView } from './protocol/operations'
 export { approvalDigest, functionDigest, type Channel, type Decision, type SignedDecision } from './approvals/approval'
 export { signDecision } from './approvals/decide'
 export { answeredPage, answerInput, approvalPage, pageHeaders, problemPage, type Answered, type ApprovalPageDetail, type PageOptions } from './protocol/approval-page'

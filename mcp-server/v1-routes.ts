@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import { errorCodes, HarnessError, isHarnessError, operations, parseStrictJson, toHarnessError, type Caller, type Log, type OpenHarness, type OperationName } from '../core/index'
+import { errorCodes, HarnessError, inputLimits, isHarnessError, operations, parseStrictJson, toHarnessError, type Caller, type Log, type OpenHarness, type OperationName } from '../core/index'
 import { loopbackOnly, type Mount } from './http'
 
 /** Most bytes of a request. */
@@ -15,9 +15,6 @@ export const bodyBytes = 2 * 1024 * 1024
 /** So many wrong tokens a second are answered with a delay, the rest at once and short. A good token is never kept waiting by bad ones. */
 const failuresPerSecond = 10
 const failureDelayMs = 100
-
-/** As deep as the core takes it, so that its own word on depth is heard (harness.ts). */
-const jsonDepth = 128
 
 export interface V1Parts {
   readonly harness: Pick<OpenHarness, OperationName | 'tokenCaller'>
@@ -65,7 +62,8 @@ export function v1Routes({ harness, log }: V1Parts): Mount {
     const name = context.req.param('operation') ?? ''
     if (!isOperation(name)) throw new HarnessError('not_found', 'There is no such operation. GET /v1 names those there are.')
     if (context.req.method !== 'POST') throw new Unsupported(405, `${name} is asked for with POST.`)
-    const input = parseStrictJson(await bodyOf(context), { bytes: bodyBytes, depth: jsonDepth })
+    // as deep as the core takes it, so that its own word on depth is heard
+    const input = parseStrictJson(await bodyOf(context), { bytes: bodyBytes, depth: inputLimits.depth })
     // the types of input and answer belong to the same name
     const operation = harness[name] as (input: unknown, caller: Caller, signal: AbortSignal) => Promise<object | null>
     return context.json(await operation(input, caller, context.req.raw.signal))

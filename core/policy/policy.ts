@@ -14,6 +14,7 @@ export type Assurance = 'human-verified' | 'channel-asserted' | 'client-asserted
 
 const sureness: Readonly<Record<Assurance, number>> = { 'client-asserted': 0, 'channel-asserted': 1, 'human-verified': 2 }
 
+/** Whether an answer that is `given` sure may decide what needs `required`. */
 export function suffices(given: Assurance, required: Assurance): boolean {
   return sureness[given] >= sureness[required]
 }

@@ -1,8 +1,9 @@
 /* init: writes a commented harness.yaml where there is none, and makes an approver's key under a passphrase. Never touches an existing key. */
 import { generateKeyPairSync } from 'node:crypto'
 import { userInfo } from 'node:os'
-import { addApproverToConfig, configName, makeApproverKey, minPassphraseLength, publicKeyOfFile, type Home } from '../../core/index'
+import { addApproverToConfig, configName, makeApproverKey, minPassphraseLength, publicKeyOfFile } from '../../core/index'
 import type { CommandContext } from '../context'
+import { editConfig } from '../edit-config'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { tilde } from '../invocation'
 import { askNewPassphrase } from '../passphrase'
@@ -18,7 +19,7 @@ export async function initCommand(context: CommandContext, { approver }: { reado
 
   if (publicKey !== null) {
     tell(`Approver ${name} has a key here already, but no entry in ${configName}. Its entry is added; its passphrase stays as it is.`)
-    await addEntry(home, name, publicKey)
+    await editConfig(home, (text) => addApproverToConfig(text, entryOf(name, publicKey)))
   } else {
     tell(
       `Making a key for approver ${name}. Its passphrase is needed for every decision and is kept nowhere. ` +
@@ -26,7 +27,7 @@ export async function initCommand(context: CommandContext, { approver }: { reado
     )
     const made = await makeApproverKey(await askNewPassphrase('Passphrase: '))
     await home.writeApproverKey(name, made.file)
-    await addEntry(home, name, made.publicKey)
+    await editConfig(home, (text) => addApproverToConfig(text, entryOf(name, made.publicKey)))
   }
   print(
     `Approver ${name} can decide now.`,
@@ -52,19 +53,6 @@ function entryOf(name: string, publicKey: string): Parameters<typeof addApprover
 
 function anyPublicKey(): string {
   return generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
-}
-
-/** Adds the entry to the file as it is now; somebody may be editing it. */
-async function addEntry(home: Home, name: string, publicKey: string): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    const before = await home.readConfig()
-    try {
-      await home.replaceConfig(before, addApproverToConfig(before, entryOf(name, publicKey)))
-      return
-    } catch (error) {
-      if (tries >= 5 || (await home.readConfig()) === before) throw error
-    }
-  }
 }
 
 /** The name of the user of this system, as far as it can be an approver's. */

@@ -4,9 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import {
-  addTokenToConfig, configName, HarnessError, n8nCallbacks, n8nPrincipal, removeTokenFromConfig, scopes as allScopes, tokenHash, tokenOf, type Home, type Scope, type TokenEntry,
+  addTokenToConfig, configName, HarnessError, n8nCallbacks, n8nPrincipal, removeTokenFromConfig, scopes as allScopes, tokenHash, tokenOf, type Scope, type TokenEntry,
 } from '../../core/index'
 import type { CommandContext } from '../context'
+import { editConfig } from '../edit-config'
 import { exitCodes, type ExitCode } from '../exit-codes'
 import { instant } from '../guidance'
 import { usualPort } from '../http'
@@ -85,17 +86,4 @@ function scopeOf(text: string): Scope {
   const scope = allScopes.find((candidate) => candidate === text)
   if (scope === undefined) throw new HarnessError('invalid_input', `There is no scope ${JSON.stringify(text.slice(0, 64))}. There are: ${allScopes.join(', ')}.`)
   return scope
-}
-
-/** Edits the file as it is now; somebody may be editing it. */
-async function editConfig(home: Home, edit: (text: string) => string): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    const before = await home.readConfig()
-    try {
-      await home.replaceConfig(before, edit(before))
-      return
-    } catch (error) {
-      if (tries >= 5 || (await home.readConfig()) === before) throw error
-    }
-  }
 }

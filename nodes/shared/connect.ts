@@ -39,6 +39,7 @@ export const harnessCredentials: INodeCredentialDescription[] = [
   { name: 'harnessServer', required: true, displayOptions: { show: { harness: ['server'] } } },
 ]
 
+/** The harness that the node names; inside this n8n it is opened if need be, which may take seconds. Throws `UserError` with what to do, and what opening throws. */
 export async function connect(context: Context): Promise<Connection> {
   if (Reflect.get(context.getWorkflowSettings(), 'engineType') === 'v2') {
     throw new UserError('This workflow is set to the engine v2 of n8n, which cannot park a node until it is called back. Choose the standard engine in the workflow settings.')

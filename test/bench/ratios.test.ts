@@ -11,7 +11,7 @@ import { sqlStore } from '../../core/store/sql-store'
 import type { Change } from '../../core/turn/changes'
 import { newContent } from '../../core/turn/content'
 import { messageSealFacts, type Message } from '../../core/turn/turn'
-import { until } from '../contract/until'
+import { until } from '../support/until'
 import { closePlaces, openPlace, type Place } from '../support/place'
 import { median, openFloor, percentile } from './floor'
 

@@ -10,6 +10,7 @@ import type { Store } from '../../core/store/store'
 import { recordTurn } from '../support/record'
 import { openTestStore, testHome, type TestHome, type TestStore } from '../support/store'
 import { tamper } from '../support/tamper'
+import { until } from '../support/until'
 
 interface Scene extends TestStore {
   readonly home: TestHome
@@ -43,11 +44,6 @@ async function all(store: Store): Promise<Checkpoint[]> {
   const found: Checkpoint[] = []
   for await (const checkpoint of store.checkpoints()) found.push(checkpoint)
   return found
-}
-
-/** Waits until something is so. */
-async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 2))
 }
 
 it('[audit.checkpoint-signed] a checkpoint holds head and count of each chain that moved, signed', async () => {

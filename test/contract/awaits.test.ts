@@ -6,7 +6,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { seal } from '../../core/digest'
 import { look } from '../support/attacker'
-import { awaitScene, comes, heldTurn, newAwaitId, quiet, restart, rowOf, statusIs, waitingExecution, type AwaitScene } from '../support/await-scene'
+import { awaitScene, heldTurn, newAwaitId, quiet, restart, rowOf, statusIs, waitingExecution, type AwaitScene } from '../support/await-scene'
+import { until } from '../support/until'
 import { closePlaces } from '../support/place'
 import { closeHosts, type Trouble } from '../support/waiting-host'
 
@@ -48,7 +49,7 @@ describe('asking', () => {
     await quiet()
     expect(scene.host.posted).toEqual([])
     await scene.place.decide(approval_id, 'approve')
-    await comes(() => scene.host.resumed('one') === 1)
+    await until(() => scene.host.resumed('one') === 1)
   })
 
   it('[await.same-id] the same id with other turns, or altered in what it waits for, is a conflict; asked again alone it tells how it stands', async () => {
@@ -139,7 +140,7 @@ describe('being called', () => {
     const { turn_id, approval_id } = await heldTurn(scene)
     const { await_id } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended', state: 'running' })
     await scene.place.decide(approval_id, 'approve')
-    await comes(() => toThe('one').length === 1)
+    await until(() => toThe('one').length === 1)
     scene.host.set('one', 'waiting')
     await statusIs(scene, await_id, 'delivered')
     expect(toThe('one').map((post) => post.answered)).toEqual([409, 200])
@@ -257,7 +258,7 @@ describe('being called', () => {
     const { await_id } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
     scene.host.trouble('one', ...troubles)
     await scene.place.decide(approval_id, 'approve')
-    await comes(() => ['delivered', 'orphaned'].includes(String(rowOf(scene, await_id)['status'])))
+    await until(() => ['delivered', 'orphaned'].includes(String(rowOf(scene, await_id)['status'])))
     expect([toThe('one').length, scene.host.resumed('one')]).toEqual([calls, 1])
     expect(toThe('elsewhere')).toEqual([])
   })
@@ -292,7 +293,7 @@ describe('being called', () => {
     const second = await waitingExecution(scene, 'two', [two.turn_id], { until: 'ended', deadline: Date.now() + 700 })
     await scene.host.down()
     await scene.place.decide(one.approval_id, 'approve')
-    await comes(() => Number(rowOf(scene, first.await_id)['attempts']) > 0)
+    await until(() => Number(rowOf(scene, first.await_id)['attempts']) > 0)
     await scene.place.close()
     await scene.host.up()
     await wait(700)
@@ -308,7 +309,7 @@ describe('being called', () => {
     const { await_id } = await waitingExecution(scene, 'one', [turn_id], { until: 'ended' })
     scene.host.trouble('one', 'silent')
     await scene.place.decide(approval_id, 'approve')
-    await comes(() => scene.host.posted.length === 1)
+    await until(() => scene.host.posted.length === 1)
     const from = performance.now()
     await scene.place.close()
     expect(performance.now() - from).toBeLessThan(2_000)

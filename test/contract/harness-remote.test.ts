@@ -13,7 +13,7 @@ import { attack } from '../support/attacker'
 import { openDoor, tokenLine, tokenNamed } from '../support/http-door'
 import { closePlaces, openPlace, type Place } from '../support/place'
 import { harnessSuite, readerScopes, suiteConfig } from './harness-suite'
-import { until } from './until'
+import { until } from '../support/until'
 
 const tokens = `
 tokens:

@@ -8,7 +8,7 @@ import type { Caller } from '../../core/identity/principal'
 import { operations, type Harness, type InputOf, type OperationName, type OutputOf } from '../../core/protocol/operations'
 import { storedRows, settled } from '../support/attacker'
 import { closePlaces, shopConfig, type Place, type PlaceOptions } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 /** Who asks: the owner, a second user, and the owner by a narrowed way in. */
 export const parties = ['local', 'second', 'reader', 'n8n'] as const

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { isHarnessError } from '../../core/errors'
 import type { OutputOf } from '../../core/protocol/operations'
 import { closePlaces, openPlace, type Place } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 afterEach(closePlaces)
 

@@ -5,7 +5,7 @@ import type { FunctionOutcome } from '../../core/functions/function'
 import { thisProcess } from '../../core/host-process'
 import { makeWorld } from '../property/world'
 import { closePlaces, openPlace, shopConfig, type Place } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 afterEach(closePlaces)
 

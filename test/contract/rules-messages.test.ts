@@ -2,7 +2,7 @@
 import type { ModelMessage } from '../../core/model/model'
 import { makeWorld, type World } from '../property/world'
 import { closePlaces, openPlace, type Place } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 const worlds: World[] = []
 afterEach(async () => {

@@ -4,7 +4,7 @@ import type { FunctionOutcome } from '../../core/functions/function'
 import { isSettled, type CallStatus } from '../../core/turn/call'
 import { makeWorld, type World } from '../property/world'
 import { closePlaces, openPlace, type Place } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 const worlds: World[] = []
 afterEach(async () => {

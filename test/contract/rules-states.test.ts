@@ -4,7 +4,7 @@ import { callMoves, type CallStatus } from '../../core/turn/call'
 import { turnMoves, type TurnStatus } from '../../core/turn/turn'
 import { makeWorld, type World } from '../property/world'
 import { closePlaces, openPlace } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 const worlds: World[] = []
 afterEach(async () => {

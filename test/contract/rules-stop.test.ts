@@ -4,7 +4,7 @@ import type { Model, ModelReply } from '../../core/model/model'
 import { scriptedModel, type ScriptedReply } from '../../core/model/scripted'
 import { makeWorld } from '../property/world'
 import { closePlaces, openPlace, type Place } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 afterEach(closePlaces)
 

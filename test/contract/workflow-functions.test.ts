@@ -13,7 +13,7 @@ import type { InputOf, OutputOf } from '../../core/protocol/operations'
 import { n8nWebhook, type Webhook } from '../support/n8n-webhook'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
 import { tamper } from '../support/tamper'
-import { until } from './until'
+import { until } from '../support/until'
 
 let webhook: Webhook
 let place: Place

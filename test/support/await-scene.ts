@@ -1,9 +1,10 @@
-/* What the suites on awaits share: a place whose callers may await, a host of workflows, and a wait for what must come. */
+/* What the suites on awaits share: a place whose callers may await, and a host of workflows. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Caller } from '../../core/identity/principal'
 import type { OutputOf } from '../../core/protocol/operations'
 import { look, type Row } from './attacker'
 import { openPlace, shopConfig, type Place, type PlaceOptions } from './place'
+import { until } from './until'
 import { startWaitingHost, type WaitingHost } from './waiting-host'
 
 export const awaitConfig = (publicKey: string): string => shopConfig(publicKey).replace('"identity:read"', '"identity:read", awaits')
@@ -52,16 +53,8 @@ export async function waitingExecution(
 
 export const rowOf = (scene: AwaitScene, awaitId: string): Row => look(scene.place, (db) => db.row('SELECT * FROM awaits WHERE await_id = ?', awaitId))
 
-/** Resolves when it holds; fails after ten seconds. */
-export async function comes(holds: () => boolean | Promise<boolean>, what = 'it did not come'): Promise<void> {
-  for (const end = performance.now() + 10_000; !(await holds());) {
-    if (performance.now() > end) throw new Error(what)
-    await wait(5)
-  }
-}
-
 /** Long enough for what must not come. */
 export const quiet = (): Promise<void> => wait(250)
 
 export const statusIs = (scene: AwaitScene, awaitId: string, status: string): Promise<void> =>
-  comes(() => rowOf(scene, awaitId)['status'] === status, `the await never became ${status}`)
+  until(() => rowOf(scene, awaitId)['status'] === status)
