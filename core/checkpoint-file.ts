@@ -3,7 +3,7 @@
  * is closed and passed over, never cut away, since another process could be writing it.
  */
 import { open } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { openIfThere, syncFolder } from './home-files'
 import { HarnessError } from './errors'
 
@@ -11,7 +11,7 @@ const newline = 0x0a
 
 /** Adds one line (JSON, no line break in it). Contract: on disk when it resolves. Throws `store_unavailable`. */
 export async function appendLine(path: string, line: string): Promise<void> {
-  if (line.includes('\n')) throw new HarnessError('invariant_broken', 'A checkpoint must be one line.')
+  if (line.includes('\n')) throw new HarnessError('invariant_broken', 'What is added must be one line.')
   try {
     const handle = await open(path, 'a+', 0o600)
     try {
@@ -27,7 +27,7 @@ export async function appendLine(path: string, line: string): Promise<void> {
       await handle.close()
     }
   } catch (cause) {
-    throw new HarnessError('store_unavailable', 'The checkpoint could not be added to its file. Is the disk full, or the file read-only?', { cause })
+    throw new HarnessError('store_unavailable', `A line could not be added to ${basename(path)}. Is the disk full, or the file read-only?`, { cause })
   }
 }
 

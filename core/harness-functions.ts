@@ -64,6 +64,7 @@ export async function unregisterFunction(input: ParsedOf<'unregister_function'>,
     if (standing?.status !== 'active' || standing.workflow_id !== input.workflow_id || !maySee(caller.principal, standing.registered_by)) return { removed: false }
     const { workflow_id, entry } = standing
     const row = sealedRow({ id, workflow_id, entry, status: 'deactivated', registered_by: caller.principal.id }, standing, engine)
+    await registrations.remember(row)
     await engine.store.commit({
       actor: caller.principal.id, at: row.updated_at, session_id: null, changes: [{ type: 'function.unregistered', registration: row, replaces: standing.seal }],
     })

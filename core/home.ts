@@ -18,6 +18,8 @@ export interface Home {
   readonly databasePath: string
   readonly checkpointsPath: string
   readonly sentLogPath: string
+  /** The seal of what each workflow function was last registered as, outside the database. */
+  readonly registeredPath: string
   /** Deployment id made from the checkpoint key; in the generated harness.yaml, and in force where the file names none. */
   readonly defaultDeployment: string
   /** 32 bytes, for the seals on rows. */
@@ -76,7 +78,7 @@ export function homeFolder(given: string | undefined, env: Readonly<Record<strin
   return resolve(chosen === '~' || /^~[/\\]/.test(chosen) ? join(homedir(), chosen.slice(1)) : chosen)
 }
 
-type Paths = Pick<Home, 'folder' | 'databasePath' | 'configPath' | 'checkpointsPath' | 'sentLogPath'>
+type Paths = Pick<Home, 'folder' | 'databasePath' | 'configPath' | 'checkpointsPath' | 'sentLogPath' | 'registeredPath'>
 
 function pathsOf(folder: string, options: HomeOptions): Paths & Record<'keys' | 'publicKeyPath' | 'approvers', string> {
   const root = options.databasePath === undefined ? resolve(folder) : dirname(resolve(options.databasePath))
@@ -86,6 +88,7 @@ function pathsOf(folder: string, options: HomeOptions): Paths & Record<'keys' | 
     configPath: join(root, 'harness.yaml'),
     checkpointsPath: join(root, 'checkpoints.jsonl'),
     sentLogPath: join(root, 'sent.log'),
+    registeredPath: join(root, 'registered.jsonl'),
     publicKeyPath: join(root, 'checkpoint.pub'),
     keys: join(root, 'keys'),
     approvers: join(root, 'approvers'),
@@ -99,7 +102,7 @@ function pathsOf(folder: string, options: HomeOptions): Paths & Record<'keys' | 
 export async function openHome(folder: string, options: HomeOptions = {}): Promise<Home> {
   const { keys, approvers, publicKeyPath, ...paths } = pathsOf(folder, options)
   for (const place of [paths.folder, keys, approvers]) await ensureFolder(place)
-  for (const file of [paths.checkpointsPath, paths.sentLogPath]) await checkTrusted(file)
+  for (const file of [paths.checkpointsPath, paths.sentLogPath, paths.registeredPath]) await checkTrusted(file)
 
   // the evidence is read before the keys: who makes keys makes them first, so a race never looks like a loss
   const hasData = (await sizeOf(paths.databasePath)) > 0

@@ -7,6 +7,7 @@ import { statSync } from 'node:fs'
 import { maskSecrets } from './audit/redact'
 import type { AuditReport } from './audit/report'
 import type { Authority } from './authority'
+import { appendLine, readLines } from './checkpoint-file'
 import { startCheckpointer } from './checkpointer'
 import { systemClock, type Clock } from './clock'
 import { configName, loadAuthority, type LoadedAuthority } from './config'
@@ -33,7 +34,7 @@ import type { Log } from './log'
 import type { Model } from './model/model'
 import type { FunctionEntry } from './policy/policy'
 import type { Harness } from './protocol/operations'
-import { authorityWith, openRegistrations, type Registrations } from './registrations'
+import { authorityWith, openRegistrations, type RegistrationMemory, type Registrations } from './registrations'
 import { openSentLog, type SentLog } from './sent-log'
 import { migrate, readMigrations } from './store/migrate'
 import type { Connection } from './store/sql'
@@ -112,7 +113,7 @@ export async function openHarness(options: OpenOptions): Promise<OpenHarness> {
   let registrations: Registrations
   try {
     await migrate(connection, readMigrations('sqlite'), clock.now())
-    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program, startsWithWorkflows: options.program === 'n8n' })
+    registrations = await openRegistrations({ store, sealKey: home.sealKey, clock, log, actor: options.program, startsWithWorkflows: options.program === 'n8n', memory: registrationMemory(home.registeredPath) })
     sentLog = await openSentLog(home.sentLogPath)
   } catch (error) {
     await store.close()
@@ -226,6 +227,20 @@ function makeEngine(parts: EngineParts): Engine {
 }
 
 /** What everything looks functions up in: made anew when the configuration or a registration changed. */
+function registrationMemory(path: string): RegistrationMemory {
+  return {
+    async last() {
+      const seals = new Map<string, string>()
+      for await (const line of readLines(path)) {
+        const { id, seal } = JSON.parse(line) as { id?: unknown; seal?: unknown }
+        if (typeof id === 'string' && typeof seal === 'string') seals.set(id, seal)
+      }
+      return seals
+    },
+    remember: (id, seal) => appendLine(path, JSON.stringify({ id, seal })),
+  }
+}
+
 function wholeAuthority(authority: WatchedAuthority, registrations: Registrations): () => LoadedAuthority {
   let made: { readonly from: LoadedAuthority; readonly version: number; readonly whole: LoadedAuthority } | null = null
   return () => {

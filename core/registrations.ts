@@ -2,8 +2,8 @@
  * The functions that workflows brought: read from their rows, believed only by their seals, counted only as configuration lets them. And
  * which of them are *live*: known to this process to have a workflow that is active now. That is memory, not a row. Inside n8n nothing is
  * sent after a start before a workflow has said that it is there, which each does whenever n8n starts. Started apart from n8n, a harness
- * would wait in vain for that: there what is registered counts as live until a call finds nobody, when it is certain that nothing ran. A row that
- * was set back to an older one meanwhile runs nothing either: its address names its version, and n8n refuses another than the one it runs.
+ * would wait in vain for that: there a row counts as live if it is the one that was registered last, which a file outside the database
+ * remembers. So a row that was set back to an older one, though sealed, is called by neither.
  */
 import type { Authority } from './authority'
 import type { Clock } from './clock'
@@ -32,6 +32,8 @@ export interface Registrations {
   liveAt(entry: FunctionEntry): number | null
   /** The workflow of the row has said that it is active. Wakes the turns that wait for it. */
   becameLive(row: RegistrationRow): Promise<void>
+  /** What the row will be from now on, before it is stored as taken back. */
+  remember(row: RegistrationRow): Promise<void>
   /** A call found nobody there: not live until it registers again. `askedAt`: a registration after that moment stays. */
   lost(functionId: string, askedAt: number): void
   /** Reads the rows again, for who is about to write one or has just done so. */
@@ -39,6 +41,13 @@ export interface Registrations {
   /** Reads the rows again if they may have changed. Contract: never throws; what cannot be read leaves what was known. */
   refresh(): Promise<void>
   close(): void
+}
+
+/** What each function was last registered as. Contract: not writable through the database; on disk when `remember` resolves. */
+export interface RegistrationMemory {
+  /** Seals by function id. */
+  last(): Promise<ReadonlyMap<string, string>>
+  remember(id: string, seal: string): Promise<void>
 }
 
 export interface RegistrationsOptions {
@@ -49,11 +58,12 @@ export interface RegistrationsOptions {
   readonly actor: string
   /** Whether workflows say that they are there whenever this process starts. */
   readonly startsWithWorkflows: boolean
+  readonly memory: RegistrationMemory
 }
 
 /** Loads the rows. Throws when they cannot be read. */
 export async function openRegistrations(options: RegistrationsOptions): Promise<Registrations> {
-  const { store, sealKey, clock, log, actor } = options
+  const { store, sealKey, clock, log, actor, memory } = options
   let standing: ReadonlyMap<string, RegistrationRow> = new Map()
   let sealed: ReadonlyMap<string, RegistrationRow> = new Map()
   let version = 0
@@ -88,7 +98,15 @@ export async function openRegistrations(options: RegistrationsOptions): Promise<
     }
   }
   await read()
-  if (!options.startsWithWorkflows) for (const row of sealed.values()) live.set(row.id, { seal: row.seal, at: 0 })
+  const last = new Map(await memory.last())
+  if (!options.startsWithWorkflows) {
+    for (const row of sealed.values()) if (last.get(row.id) === row.seal) live.set(row.id, { seal: row.seal, at: 0 })
+  }
+  const remember = async (row: RegistrationRow): Promise<void> => {
+    if (last.get(row.id) === row.seal) return
+    await memory.remember(row.id, row.seal)
+    last.set(row.id, row.seal)
+  }
   const stopHints = store.onHint(() => {
     isStale = true
     timer ??= setTimeout(() => {
@@ -108,8 +126,10 @@ export async function openRegistrations(options: RegistrationsOptions): Promise<
       // a row set back to an older one, though sealed, is not what registered here
       return known !== undefined && known.seal === sealed.get(id)?.seal ? known.at : null
     },
+    remember,
     async becameLive(row) {
       await read()
+      await remember(row)
       const at = clock.now() + settleMs
       live.set(row.id, { seal: row.seal, at })
       await store.wakeWaiting(row.id, at)

@@ -510,7 +510,7 @@ const groups: readonly Group[] = [
       ['n8n.ollama-unreachable', 'Where no Ollama answers, what comes out of Not Done names the address that was tried and the one from inside Docker.'],
       ['n8n.no-model', 'No model, or none that can call functions, is said with what to do.'],
       ['n8n.publish-first', 'Executed before it is published, a workflow with a function is told to be published, and nothing is sent.'],
-      ['n8n.changed-refused', 'A workflow function that was edited while a person was asked is asked anew, and a call judged for the old version runs nothing.'],
+      ['n8n.changed-refused', 'A call that was judged for a workflow function that was edited meanwhile runs nothing.'],
       ['n8n.own-settings', 'A credential with a folder of its own works, and n8n says when its turns go on after a restart.'],
       ['n8n.one-folder', 'A second n8n on the folder of another is refused clearly.'],
     ],

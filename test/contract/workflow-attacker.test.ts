@@ -9,7 +9,7 @@ import type { InputOf, OutputOf } from '../../core/protocol/operations'
 import { attack, look, settled, type Row } from '../support/attacker'
 import { n8nWebhook, type Webhook } from '../support/n8n-webhook'
 import { closePlaces, openPlace, shopConfig, type Place, type PlaceOptions } from '../support/place'
-import { until } from './until'
+import { until } from '../support/until'
 
 let webhook: Webhook
 let place: Place

@@ -213,6 +213,20 @@ describe('a workflow that is not there', () => {
     expect(await place.run('workflow::refund', small)).toMatchObject({ state: 'completed', details: { refunded: true } })
   })
 
+  it('[workflow.row-set-back] one that starts apart from n8n calls no row that was set back meanwhile to an older one, though sealed', async () => {
+    await register()
+    const database = new Database(place.home.databasePath, { readonly: true, timeout: 5_000 })
+    const older = database.prepare('SELECT entry, seal, updated_at FROM registrations').get() as { entry: string; seal: string; updated_at: number }
+    database.close()
+    await register(refund({ description: 'Another one.' }, { version: 'v2' }))
+    await place.harness.close()
+    tamper(place.home.databasePath, ({ run }) => { run('UPDATE registrations SET entry = ?, seal = ?, updated_at = ?', older.entry, older.seal, older.updated_at) })
+    place = await place.reopen()
+    const { turn_id } = await place.run('workflow::refund', small, 0)
+    await waiting(turn_id)
+    expect(webhook.requests()).toBe(0)
+  })
+
   it('[function.deactivated-denies] deactivated by hand its calls are denied, one that waits for it too', async () => {
     await register()
     place = await place.reopen({ program: 'n8n' })

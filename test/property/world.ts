@@ -78,7 +78,7 @@ export async function makeWorld(reply: (request: ModelRequest, count: number) =>
   const connection = openSqlite({ file: ':memory:' })
   await migrate(connection, migrations, time)
   const plain = sqlStore(connection)
-  const registrations = await openRegistrations({ store: plain, sealKey: Buffer.alloc(32, 7), clock, log: silentLog, actor: 'test', startsWithWorkflows: true })
+  const registrations = await openRegistrations({ store: plain, sealKey: Buffer.alloc(32, 7), clock, log: silentLog, actor: 'test', startsWithWorkflows: true, memory: { last: () => Promise.resolve(new Map()), remember: () => Promise.resolve() } })
   registrations.close()
   const sent: FunctionCall[] = []
   const requests: ModelRequest[] = []
