@@ -59,8 +59,7 @@ export class HarnessFunctionTrigger implements INodeType {
         try {
           const url = this.getNodeWebhookUrl('default')
           if (url === undefined) throw new UserError('n8n gives this trigger no address.')
-          const { id } = await (await connect(this)).call('register_function', registrationOf(this, url))
-          Object.assign(this.getWorkflowStaticData('node'), { functionId: id, url })
+          await register(this, url)
           return true
         } catch (error) {
           throw asNodeError(this.getNode(), error)
@@ -87,7 +86,7 @@ export class HarnessFunctionTrigger implements INodeType {
     // at the first publication `create` is about to do it
     if (isInEditor(this) || typeof url !== 'string') return {}
     try {
-      await (await connect(this)).call('register_function', registrationOf(this, url))
+      await register(this, url)
       return {}
     } catch (error) {
       throw asNodeError(this.getNode(), error)
@@ -118,8 +117,11 @@ async function receive(context: IWebhookFunctions): Promise<IWebhookResponseData
     header: (name) => { const value = request.headers[name.toLowerCase()]; return typeof value === 'string' ? value : null },
   }, callSigningKey)
   if (!verdict.ok) return answer(context, 401, `${verdict.problem} Nothing ran.`)
-  // what a person approved is not what would run
-  if (version !== versionHere(context)) return answer(context, 409, 'The workflow was changed since this call was judged. Nothing ran.', 'workflow_changed')
+  // What a person approved is not what would run. When only other nodes of the workflow changed, n8n publishes them without telling the trigger.
+  if (version !== versionHere(context)) {
+    await register(context, context.getNodeWebhookUrl('default') ?? '')
+    return answer(context, 409, 'The workflow was changed since this call was judged. Nothing ran.', 'workflow_changed')
+  }
   const { idempotent } = context.getNodeParameter('options', {}) as { idempotent?: boolean }
   if (idempotent !== true && isReplay(`${context.getNode().id} ${verdict.callId}`, Date.now())) return answer(context, 409, 'This call came already. It is not run twice.')
   const json: IDataObject = {
@@ -143,9 +145,14 @@ function versioned(url: string, version: string): string {
   return address.href
 }
 
-type Registering = IHookFunctions | ITriggerFunctions
+type Registering = IHookFunctions | ITriggerFunctions | IWebhookFunctions
 
-function isInEditor(context: Registering): boolean {
+async function register(context: Registering, url: string): Promise<void> {
+  const { id } = await (await connect(context as IHookFunctions)).call('register_function', registrationOf(context, url))
+  Object.assign(context.getWorkflowStaticData('node'), { functionId: id, url })
+}
+
+function isInEditor(context: IHookFunctions | ITriggerFunctions): boolean {
   return context.getMode() === 'manual' || context.getActivationMode() === 'manual'
 }
 
@@ -181,7 +188,7 @@ function workflowOf(context: Registering): { id: string; name: string } {
 }
 
 /** n8n tells a node no version, so it is made of what this function consists of: the nodes after this one and those they hang on. */
-function versionHere(context: Registering | IWebhookFunctions): string {
+function versionHere(context: Registering): string {
   const own = context.getNode().name
   const after = context.getChildNodes(own).map(({ name }) => name)
   const before = after.flatMap((name) => context.getParentNodes(name, { connectionType: 'ALL' as never }).map((node) => node.name))
