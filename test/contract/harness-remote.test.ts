@@ -17,7 +17,7 @@ import { until } from '../support/until'
 
 const tokens = `
 tokens:
-${tokenLine('local', 'local')}${tokenLine('second', 'second')}${tokenLine('n8n', 'n8n')}${tokenLine('reader', 'local', `, scopes: [${readerScopes.map((scope) => `"${scope}"`).join(', ')}]`)}`
+${tokenLine('local', 'local')}${tokenLine('second', 'second')}${tokenLine('n8n', 'n8n', ', callbacks: ["http://127.0.0.1:5678/"]')}${tokenLine('reader', 'local', `, scopes: [${readerScopes.map((scope) => `"${scope}"`).join(', ')}]`)}`
 const config = (publicKey: string): string => suiteConfig(publicKey, tokens)
 
 /** The caller of a method counts for nothing: this one has no rights and no name. */

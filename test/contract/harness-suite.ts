@@ -179,7 +179,6 @@ export function harnessSuite(kind: string, openSubject: OpenSubject): void {
         ['get_user_context', { who: 'me' }, /^get_user_context: .*who/],
         ['list_functions', [], /^list_functions: /],
         ['verify_audit', 'all', /^verify_audit: /],
-        // what these do has suites of its own
         ['open_approval', { approval_id: nobody.approval }, /^open_approval: link_key/],
         ['answer_approval', { approval_id: nobody.approval, link_key: 'k', decision: 'approve', responder: ' ', reason: null }, /^answer_approval: responder/],
         ['await', { await_id: 'short' }, /^await: await_id/],
@@ -212,6 +211,45 @@ export function harnessSuite(kind: string, openSubject: OpenSubject): void {
       expect(isHarnessError(ended) ? ended.code : (ended as { state: string }).state).toMatch(/^(working|harness_unreachable)$/)
       expect(performance.now() - started).toBeLessThan(1_500)
       expect((await place.turn(sent.turn_id)).state).toBe('completed')
+    })
+
+    it('[remote.same] opens an await once, tells how it stands, and gives it up', async () => {
+      const { place, ask, refused } = await open()
+      const held = await ask('trigger', { call: refund, wait_seconds: 10 }, { as: 'local' })
+      const waiting = await ask('await', { await_id: 'the-held-turn-1234', turn_ids: [held.turn_id] })
+      expect(waiting).toMatchObject({ status: 'done', turns: [{ turn_id: held.turn_id, state: 'held' }], approvals: [{ arguments: refund.arguments, link_key: expect.any(String) as string }] })
+      const ended = { await_id: 'the-end-of-it-12345', turn_ids: [held.turn_id], until: 'ended' as const }
+      expect(await ask('await', ended)).toMatchObject({ status: 'pending' })
+      expect(await refused('await', { await_id: ended.await_id }, 'n8n')).toMatchObject({ code: 'not_found' })
+      expect(await refused('await', { ...ended, await_id: 'another-one-1234567' }, 'n8n')).toMatchObject({ code: 'not_found' })
+      expect(await refused('await', ended, 'reader')).toMatchObject({ code: 'forbidden' })
+      await place.decide(waiting.approvals[0]!.approval_id, 'approve')
+      await ask('status', { turn_id: held.turn_id, wait_seconds: 20 })
+      expect(await ask('await', { await_id: ended.await_id })).toMatchObject({ status: 'done', turns: [{ state: 'completed' }], approvals: [] })
+      expect(await ask('unawait', { await_id: ended.await_id })).toEqual({ cancelled: false })
+    })
+
+    it('[remote.same] shows an approval by the key of its link, and answers it for nobody who may not', async () => {
+      const { ask, refused } = await open()
+      const held = await ask('trigger', { call: refund, wait_seconds: 10 })
+      const [approval] = (await ask('await', { await_id: 'the-approval-12345', turn_ids: [held.turn_id] })).approvals
+      const named = { approval_id: approval!.approval_id, link_key: approval!.link_key! }
+      expect(await ask('open_approval', named)).toMatchObject({ status: 'pending', arguments: refund.arguments, answer_by: 'nobody' })
+      expect(await refused('open_approval', { ...named, link_key: '0'.repeat(64) })).toMatchObject({ code: 'not_found' })
+      expect((await refused('answer_approval', { ...named, decision: 'approve', responder: 'Ann', reason: null })).code).toMatch(/^(forbidden|conflict|invalid_input)$/)
+      expect(await refused('answer_approval', { ...named, decision: 'approve', responder: 'Ann', reason: null }, 'reader')).toMatchObject({ code: 'forbidden' })
+      expect((await ask('get_approval', { approval_id: named.approval_id })).status).toBe('pending')
+    })
+
+    it('[remote.same] registers a workflow where its caller may be called, and takes it back', async () => {
+      const { ask, refused } = await open()
+      const workflow = { id: 'w1', name: 'Refund', version: '1', url: 'http://127.0.0.1:5678/webhook/refund' }
+      const offer = { id: 'refund', description: 'Refunds.', schema: { type: 'object' }, workflow }
+      expect(await ask('register_function', offer, { as: 'n8n' })).toEqual({ id: 'workflow::refund', risk: 'medium', usually: 'waits_for_a_person' })
+      expect(await refused('register_function', offer, 'reader')).toMatchObject({ code: 'forbidden' })
+      expect(await refused('register_function', { ...offer, id: 'shop::refund' }, 'n8n')).toMatchObject({ code: 'forbidden' })
+      expect(await ask('unregister_function', { id: 'refund', workflow_id: 'w2' }, { as: 'n8n' })).toEqual({ removed: false })
+      expect(await ask('unregister_function', { id: 'refund', workflow_id: 'w1' }, { as: 'n8n' })).toEqual({ removed: true })
     })
 
     it('[remote.same] lets many wait at once', async () => {
