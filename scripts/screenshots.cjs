@@ -5,11 +5,16 @@
  * (test/e2e/pictures.ts).
  */
 const { existsSync, mkdirSync, writeFileSync } = require('node:fs')
+const { tmpdir } = require('node:os')
 const path = require('node:path')
 
 const mostBytes = 150 * 1024
 const scales = [1.5, 1.25, 1, 0.85, 0.7, 0.55]
 const width = 1280
+
+/** What n8n lays over a workflow: news, advice and offers. */
+const notTheWorkflow = `[data-test-id="banners"], .el-notification, .el-popper, [data-radix-popper-content-wrapper], [data-reka-popper-content-wrapper],
+  [data-test-id="ask-assistant-floating-button"], .vue-flow__minimap { display: none !important }`
 
 /**
  * Pictures are { name, url, kind: 'editor' | 'execution' | 'page', height?, phone? }; answers the files, named after them. The cookie is that of
@@ -44,6 +49,10 @@ async function take(browser, { name, url, kind, height = 720, phone = false }, c
       if (bytes.length > mostBytes) throw new Error(`${name}.png would be ${bytes.length} bytes, more than ${mostBytes}`)
       writeFileSync(file, bytes)
       return file
+    } catch (error) {
+      const seen = path.join(tmpdir(), `harness-picture-${name}.png`)
+      await page.screenshot({ path: seen }).catch(() => undefined)
+      throw new Error(`${name}.png was not taken; ${seen} is what was on the screen.`, { cause: error })
     } finally {
       await page.close()
     }
@@ -62,19 +71,23 @@ async function logIn(page, url, cookie) {
 /** Waits for the nodes on the canvas, shows them all, and takes away what is not the workflow. */
 async function settleEditor(page) {
   await page.waitForSelector('.vue-flow__node', { timeout: 60_000 })
-  await page.addStyleTag({ content: '[data-test-id="banners"], .el-notification, [data-test-id="ask-assistant-floating-button"], .vue-flow__minimap { display: none !important }' })
+  await page.addStyleTag({ content: notTheWorkflow })
   await page.click('.vue-flow__pane').catch(() => undefined)
   await page.keyboard.press('1')
+  // a line under the mouse shows its buttons
+  await page.mouse.move(0, 0)
   // the view moves for a moment, and icons load
   await new Promise((resolve) => setTimeout(resolve, 2_000))
 }
 
-/** An execution shows its workflow in a frame of its own. */
+/** An execution shows its workflow in the page, or in a frame of its own, as n8n likes. */
 async function settleExecution(page) {
-  await page.waitForSelector('iframe', { timeout: 60_000 })
-  const frame = await (await page.$('iframe')).contentFrame()
-  await frame.waitForSelector('.vue-flow__node', { timeout: 60_000 })
-  for (const part of [page, frame]) await part.addStyleTag({ content: '[data-test-id="banners"], .el-notification, .vue-flow__minimap { display: none !important }' })
+  await page.waitForFunction(() => document.querySelector('.vue-flow__node, iframe') !== null, { timeout: 60_000 })
+  const frame = await (await page.$('iframe'))?.contentFrame()
+  await (frame ?? page).waitForSelector('.vue-flow__node', { timeout: 60_000 })
+  for (const part of new Set([page, frame ?? page])) {
+    await part.addStyleTag({ content: notTheWorkflow })
+  }
   await new Promise((resolve) => setTimeout(resolve, 2_000))
 }
 

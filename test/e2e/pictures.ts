@@ -30,10 +30,10 @@ afterAll(endN8n)
 it('the pictures of the README are taken anew', async () => {
   const files = existsSync(examples) ? readdirSync(examples).filter((name) => name.endsWith('.json')) : []
   expect(files).not.toEqual([])
-  // no picture shows where the model is
-  const model = await startStub(0, [refundScene])
   const place = await makePlace()
   for (const name of files) await importWorkflows(place, path.join(examples, name))
+  // no picture shows where the model is
+  const model = await startStub(0, [refundScene])
   const n8n = await startN8n(place, { env: { OLLAMA_HOST: model.url } })
   try {
     await activate(n8n, refundWorkflow)

@@ -165,7 +165,7 @@ it('the address of serve is in the home while it runs, and not after', async () 
   const serve = home.start(['serve', '--port', '0'])
   await serve.says(/is up/)
   const file = path.join(home.folder, 'serve.address')
-  expect(readFileSync(file, 'utf8')).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n$/)
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ base: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, pid: expect.any(Number) as number })
   serve.child.kill('SIGTERM')
   await serve.ended
   expect(existsSync(file)).toBe(false)
